@@ -4,7 +4,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # What the demo and the tests drive traffic with.
-PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 wrk redis-server curl bind9-dnsutils nginx-light tcpdump ethtool nfdump nftables xenstore-utils dpdk-dev qemu-system-x86 ipxe
+PACKAGES := gcc clang libc6-dev pkg-config iproute2 iputils-ping iperf3 wrk redis-server curl bind9-dnsutils nginx-light tcpdump ethtool nfdump nftables xenstore-utils dpdk-dev qemu-system-x86 ipxe
 # Subscribers of a BRAS: a RADIUS server; PPPoE and PPP, for kernels that have them.
 PACKAGES += freeradius ppp pppoe
 # Many hosts: etcd, and what its client is built with.

@@ -725,6 +725,7 @@ module Port_properties = struct
     mtu : int option; [@yojson.default None] (** Largest IP packet; default: the link's. *)
     priority : string option; [@yojson.default None] (** Level of the port: a higher level is always served first. *)
     protection : string list option; [@yojson.default None] (** Frames that the port must not send; they are dropped and counted. *)
+    settle : string option; [@yojson.default None] (** Whether the guest may settle flows, whose packets the kernel then passes on by itself; on both VNICs between which they go. *)
     share : int option; [@yojson.default None] (** Weight among the ports of the same domain and level. *)
     vlan : int option; [@yojson.default None] (** VLAN of an access port: its frames are untagged and belong to this VLAN. *)
   }
@@ -868,6 +869,7 @@ module Node_status = struct
     links : int; (** Links, stubs included. *)
     nsms : int option; [@yojson.default None] (** Network stack modules. *)
     pid : int; (** Its process. *)
+    settled_flows : int; [@yojson.key "settled-flows"] (** Flows whose packets the kernel passes on, in one direction each. *)
     store_pid : int option; [@yojson.key "store-pid"] [@yojson.default None] (** The control store's process; none while there is none. *)
     switch_pid : int option; [@yojson.key "switch-pid"] [@yojson.default None] (** The switch's process; none while there is none. *)
     switch_restarts : int; [@yojson.key "switch-restarts"] (** Number of times that this node had to start a switch because the last one ended. *)

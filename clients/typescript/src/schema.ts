@@ -1852,6 +1852,11 @@ export interface components {
              */
             pid: number;
             /**
+             * Format: uint64
+             * @description Flows whose packets the kernel passes on, in one direction each.
+             */
+            "settled-flows": number;
+            /**
              * Format: uint32
              * @description The control store's process; none while there is none.
              */
@@ -2142,6 +2147,12 @@ export interface components {
             priority?: "low" | "medium" | "high";
             /** @description Frames that the port must not send; they are dropped and counted. */
             protection?: ("mac-nospoof" | "ip-nospoof" | "dhcp-nospoof" | "restricted")[];
+            /**
+             * @description Whether the guest may settle flows, whose packets the kernel then passes on by itself; on both VNICs between which they go.
+             * @default off
+             * @enum {string}
+             */
+            settle?: "on" | "off";
             /**
              * @description Weight among the ports of the same domain and level.
              * @default 100

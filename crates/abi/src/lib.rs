@@ -20,6 +20,7 @@ pub mod message;
 pub mod nqe;
 pub mod region;
 pub mod ring;
+pub mod settle;
 mod shared_bytes;
 pub mod store;
 pub mod tenant;

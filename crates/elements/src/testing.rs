@@ -98,6 +98,8 @@ struct Ends {
     segments: Option<bool>,
     room: usize,
     promised: usize,
+    /// Frames sent whose flows are settled.
+    settled: usize,
 }
 
 /// A device whose far end the test holds.
@@ -142,6 +144,11 @@ impl Cable {
         self.0.lock().unwrap().promised = frames;
     }
 
+    /// How many of the frames that were sent said that their flow is settled.
+    pub fn settled(&self) -> usize {
+        self.0.lock().unwrap().settled
+    }
+
     /// Takes the frames that were sent.
     pub fn sent(&self) -> Vec<Vec<u8>> {
         let mut ends = self.0.lock().unwrap();
@@ -167,6 +174,10 @@ impl Device for Cable {
 
     fn mtu(&self) -> usize {
         1500
+    }
+
+    fn number(&self) -> Option<u8> {
+        Some(0)
     }
 
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize) {
@@ -195,6 +206,7 @@ impl Device for Cable {
                 .collect();
             ends.sent.push(parts.concat());
             ends.left.push(packet.offload());
+            ends.settled += usize::from(packet.settles());
             pool.kill(packet);
         }
     }

@@ -2,6 +2,7 @@
 
 use abi::region::{Interface, Region, accepts};
 use abi::ring::{Consumer, Producer, Slot, flags};
+use abi::settle::{self, Settled};
 use packet::{Batch, Packet, Pool};
 use router::Device;
 
@@ -10,6 +11,21 @@ mod segments;
 const _: () = assert!(abi::region::BUFFER_STRIDE == packet::BUFFER);
 const _: () = assert!(abi::region::RECEIVE_OFFSET == packet::META + packet::HEADROOM);
 const _: () = assert!(abi::region::PART_OFFSET == packet::PART_OFFSET);
+
+/// What the switch is told of a packet whose flow is settled; `None` if it can be none.
+fn settled(packet: &Packet) -> Option<Settled> {
+    let (interface, head) = packet.arrival()?;
+    let (before, protocol, came) = settle::Side::of(&head)?;
+    let (after, is, leaves) = settle::Side::of(packet.data())?;
+    let hops = came.checked_sub(leaves).filter(|hops| *hops <= 1)?;
+    (is == protocol).then_some(Settled {
+        interface,
+        protocol,
+        hops,
+        before,
+        after,
+    })
+}
 
 /// One interface of the guest: its receive and transmit rings.
 ///
@@ -127,6 +143,10 @@ impl<R: Fn() + Send> Device for Netfront<R> {
         self.interface.mtu.into()
     }
 
+    fn number(&self) -> Option<u8> {
+        u8::try_from(self.index).ok()
+    }
+
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize) {
         let most = batch.len() + most.min(batch.room());
         // The host does not break its own rings. A broken ring counts as empty.
@@ -178,6 +198,10 @@ impl<R: Fn() + Send> Device for Netfront<R> {
         let (mut filled, mut back) = (0, Batch::new());
         let mut packets = batch.drain();
         while let Some(packet) = packets.next() {
+            if packet.settles() {
+                filled = self.fill_others(pool, filled, packet, &mut packets, &mut back);
+                break;
+            }
             match self.fill(pool, filled, packet) {
                 Ok(()) => filled += 1,
                 Err(packet) => {

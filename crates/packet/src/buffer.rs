@@ -10,11 +10,13 @@
 //! offsets are checked against the buffer once, when they change.
 
 mod annotations;
+mod arrival;
 mod headers;
 mod meta;
 
 use core::ptr::NonNull;
 
+pub use arrival::ARRIVAL;
 pub(crate) use headers::shifted;
 pub(crate) use meta::Meta;
 pub use meta::PacketType;
@@ -62,6 +64,7 @@ impl Packet {
         meta.network = 0;
         meta.transport = 0;
         meta.packet_type = PacketType::Host;
+        meta.arrival = 0;
         meta.timestamp = 0;
         meta.anno = [0; ANNO_BYTES / 8];
         meta.flow = 0;

@@ -24,7 +24,7 @@ pub mod wire;
 mod tests;
 
 pub use batch::{BATCH, Batch, Dispatch, Drain, first};
-pub use buffer::{HEADROOM, LARGE_MAX, META, Packet, PacketType};
+pub use buffer::{ARRIVAL, HEADROOM, LARGE_MAX, META, Packet, PacketType};
 pub use edit::{Edit, Plan};
 pub use extended::{Offload, PART_MAX, PART_OFFSET, SegmentKind, Segments};
 pub use facts::Facts;

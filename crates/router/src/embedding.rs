@@ -176,6 +176,11 @@ pub trait Device: Send {
     /// Largest IP packet, in bytes.
     fn mtu(&self) -> usize;
 
+    /// Its number among the interfaces of a guest, by which the switch knows it; `None` if it is no guest's.
+    fn number(&self) -> Option<u8> {
+        None
+    }
+
     /// Adds at most `most` received frames to `batch`.
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize);
 

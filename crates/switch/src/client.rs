@@ -20,6 +20,7 @@ use crate::protocol::{
     self, AddressEntry, ExchangeError, FlowDescription, FlowOn, GuestInterface, PatchEnd,
     PortDescription, PortId, Reply, Request,
 };
+use crate::settled::Programs;
 
 /// Why a request to the switch failed.
 #[derive(Debug, thiserror::Error)]
@@ -239,6 +240,52 @@ impl SwitchClient {
     /// hosts, its remotes and the addresses behind them.
     pub fn set_link(&self, port: PortId, record: LinkRecord) -> Result<(), ClientError> {
         self.order(Request::SetLink { port, record })
+    }
+
+    /// Lets guests settle flows.
+    pub fn begin_settling(&self, programs: &Programs) -> Result<(), ClientError> {
+        let files = programs.files();
+        let files = files.map_err(|error| ClientError::Refused(error.to_string()))?;
+        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        match self.ask(Request::BeginSettling, &files)? {
+            Reply::Done => Ok(()),
+            _ => Err(ClientError::Confused),
+        }
+    }
+
+    /// Lets the kernel pass settled flows on that come by the interface of a host link, in this thread's namespace: its
+    /// index, MTU in bytes, and whether the other end of its pair is in another namespace.
+    pub fn add_passage(
+        &self,
+        port: PortId,
+        programs: &Programs,
+        (interface, mtu, peer): (u32, u16, bool),
+    ) -> Result<(), ClientError> {
+        let program = programs.attach(interface);
+        let program = program.map_err(|error| ClientError::Refused(error.to_string()))?;
+        let request = Request::AddPassage {
+            port,
+            interface,
+            mtu,
+            peer,
+        };
+        match self.ask(request, &[program.as_fd()])? {
+            Reply::Done => Ok(()),
+            _ => Err(ClientError::Confused),
+        }
+    }
+
+    /// Takes back what the guests of these ports have settled.
+    pub fn take_back(&self, ports: Vec<PortId>) -> Result<(), ClientError> {
+        self.order(Request::TakeBack { ports })
+    }
+
+    /// How many flows are settled.
+    pub fn settled(&self) -> Result<u64, ClientError> {
+        match self.ask(Request::Settled, &[])? {
+            Reply::Settled { flows } => Ok(flows),
+            _ => Err(ClientError::Confused),
+        }
     }
 
     /// Gives a domain other properties, all of them. It need have no port yet, and keeps them when

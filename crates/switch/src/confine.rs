@@ -145,6 +145,20 @@ pub fn filter_system_calls(allowed: &[i64]) -> Result<(), ConfineError> {
         SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, libc::FIONREAD);
     let arrived = arrived.and_then(|condition| SeccompRule::new(vec![condition]));
     rules.insert(libc::SYS_ioctl, vec![arrived.map_err(|e| failed(&e))?]);
+    // Maps that the process was given, and the filter of a socket.
+    let only = |argument, values: &[u64]| {
+        let rules = values.iter().map(|&value| {
+            let is =
+                SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?;
+            SeccompRule::new(vec![is])
+        });
+        rules.collect::<Result<Vec<_>, _>>()
+    };
+    const UPDATE_AND_DELETE: [u64; 2] = [2, 3];
+    let of_maps = only(0, &UPDATE_AND_DELETE).map_err(|e| failed(&e))?;
+    rules.insert(libc::SYS_bpf, of_maps);
+    let of_sockets = only(2, &[libc::SO_ATTACH_BPF as u64]).map_err(|e| failed(&e))?;
+    rules.insert(libc::SYS_setsockopt, of_sockets);
     // First, since the other filter refuses further filters.
     let refuse = SeccompAction::Errno(libc::EACCES as u32);
     apply(unconditional(REFUSED), SeccompAction::Allow, refuse)?;

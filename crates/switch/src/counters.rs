@@ -32,7 +32,9 @@ pub struct PortCounters {
     cut: AtomicU64,
     frontends_came: AtomicU64,
     frontends_went: AtomicU64,
-    spare: [AtomicU64; 18],
+    /// Frames of settled flows, and their bytes, in and out; counted by one thread of all lanes.
+    settled: [AtomicU64; 4],
+    spare: [AtomicU64; 14],
     drops: [AtomicU64; REASONS_ROOM],
 }
 
@@ -119,6 +121,13 @@ impl PortCounters {
         add(&self.wakeups, 1);
     }
 
+    /// Counts frames of settled flows, and their bytes, that left by the port, if they went `out`, or came in.
+    pub(crate) fn passed(&self, (frames, bytes): (u64, u64), out: bool) {
+        let at = if out { 2 } else { 0 };
+        add(&self.settled[at], frames);
+        add(&self.settled[at + 1], bytes);
+    }
+
     /// Counts `frames` dropped for `reason`.
     #[inline]
     pub(crate) fn dropped(&self, reason: Reason, frames: u64) {
@@ -140,7 +149,8 @@ impl PortCounters {
             &self.frontends_came,
             &self.frontends_went,
         ];
-        for counter in first.into_iter().chain(&self.chains).chain(&self.drops) {
+        let lists = self.chains.iter().chain(&self.drops).chain(&self.settled);
+        for counter in first.into_iter().chain(lists) {
             counter.store(0, Ordering::Relaxed);
         }
     }
@@ -149,10 +159,10 @@ impl PortCounters {
     pub fn read(&self) -> PortStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         PortStats {
-            frames_in: get(&self.frames_in),
-            bytes_in: get(&self.bytes_in),
-            frames_out: get(&self.frames_out),
-            bytes_out: get(&self.bytes_out),
+            frames_in: get(&self.frames_in) + get(&self.settled[0]),
+            bytes_in: get(&self.bytes_in) + get(&self.settled[1]),
+            frames_out: get(&self.frames_out) + get(&self.settled[2]),
+            bytes_out: get(&self.bytes_out) + get(&self.settled[3]),
             by_poll: get(&self.by_poll),
             by_wakeup: get(&self.by_wakeup),
             wakeups: get(&self.wakeups),

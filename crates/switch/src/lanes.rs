@@ -12,6 +12,7 @@ mod domains;
 mod options;
 mod patch;
 mod policies;
+mod settling;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::memory::{Collapser, CounterFile, LanePorts};
 use crate::port::LinkRecord;
 use crate::properties::{DomainProperties, PortProperties};
 use crate::protocol::{PortId, PortKind};
+use crate::settled::{SettledFlows, Sweeper};
 use crate::worker::{Handoff, Parts, Worker};
 
 pub use attach::{Attach, AttachError};
@@ -87,6 +89,10 @@ pub struct Lanes {
     generations: Generation,
     doorbells: Doorbells,
     flows: FlowRecords,
+    sweeper: Sweeper,
+    /// The flows that the kernel passes on by itself, if it does; and what keeps its programs on interfaces.
+    settled: Option<Arc<SettledFlows>>,
+    passages: HashMap<PortIndex, OwnedFd>,
     /// The CPUs that properties may name.
     cpus: Vec<u16>,
 }
@@ -137,6 +143,9 @@ impl Lanes {
             generations: 0,
             doorbells: Doorbells::default(),
             flows: FlowRecords::default(),
+            sweeper: Sweeper::start(LanePorts::new(counters, 0))?,
+            settled: None,
+            passages: HashMap::new(),
             cpus,
         };
         Ok((lanes, file))

@@ -33,6 +33,7 @@ pub mod process;
 pub mod properties;
 pub mod protocol;
 pub mod qos;
+pub mod settled;
 pub mod worker;
 
 pub use port::links;

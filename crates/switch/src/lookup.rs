@@ -71,6 +71,17 @@ pub trait Lookup: Send {
     /// The domain's properties have changed; those of this function's own kind.
     fn configure(&mut self, properties: &DomainProperties);
 
+    /// The port behind which an address is, outside any VLAN, if this function sends all frames to the address there.
+    fn behind(&self, mac: Mac) -> Option<PortIndex> {
+        let _ = mac;
+        None
+    }
+
+    /// Whether an address has moved from port to port since this was asked last.
+    fn has_moved(&mut self) -> bool {
+        false
+    }
+
     /// Something that was learned and that this function's replicas on other lanes are yet to be
     /// told. Only asked where there are any.
     fn news(&mut self) -> Option<LearnedEntry> {

@@ -53,6 +53,19 @@ pub enum Priority {
     High,
 }
 
+/// Whether a guest may settle flows: see [`settled`](crate::settled).
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Settle {
+    /// It may: the kernel passes their packets on.
+    On,
+    /// All packets go to the guest.
+    #[default]
+    Off,
+}
+
 /// One of the link protections of a port: what it must not send. Dropped and counted if it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -100,6 +113,7 @@ macro_rules! names {
 }
 names!(Priority: "a priority is low, medium or high",
     "low" = Low, "medium" = Medium, "high" = High);
+names!(Settle: "settle is on or off", "on" = On, "off" = Off);
 names!(Protection: "a protection is mac-nospoof, ip-nospoof, dhcp-nospoof or restricted",
     "mac-nospoof" = MacNospoof, "ip-nospoof" = IpNospoof, "dhcp-nospoof" = DhcpNospoof,
     "restricted" = Restricted);

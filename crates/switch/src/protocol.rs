@@ -18,7 +18,7 @@ pub use socket::ExchangeError;
 pub(crate) use socket::{receive, send};
 
 /// The version of this protocol. Each side refuses any other.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// Longest message, in bytes: what 32 interfaces with all their properties need.
 pub const MESSAGE_MAX: usize = 192 * 1024;
 /// Most descriptors with a message.
@@ -151,6 +151,20 @@ pub(crate) enum Request {
     /// Tell of the flows behind the one with this name, in the order of their names,
     /// [`FLOWS_PER_REPLY`] at most.
     Flows { after: Option<String> },
+    /// Let guests settle flows. With the files of [`Programs`](crate::settled::Programs).
+    BeginSettling,
+    /// Let the kernel pass settled flows on that come by the interface of a host link: its index, MTU in bytes, and
+    /// whether the other end of its pair is in another namespace. With what keeps the program there.
+    AddPassage {
+        port: PortId,
+        interface: u32,
+        mtu: u16,
+        peer: bool,
+    },
+    /// Take back what the guests of these ports have settled.
+    TakeBack { ports: Vec<PortId> },
+    /// Tell how many flows are settled.
+    Settled,
     /// Detach ports.
     Detach { ports: Vec<PortId> },
     /// Tell the domains' other ports that the addresses behind these ports are here.
@@ -231,6 +245,8 @@ pub(crate) enum Reply {
         flows: Vec<FlowDescription>,
         more: bool,
     },
+    /// How many flows are settled.
+    Settled { flows: u64 },
     /// What a lookup function answers.
     Lookup { answer: Answer<PortId> },
     /// The descriptors asked for come with this.

@@ -23,6 +23,7 @@ use crate::protocol::{
     self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, FLOWS_PER_REPLY, PORTS_OVER_MAX,
     PORTS_PER_REPLY, PortDescription, PortId, PortState, Reply, Request,
 };
+use crate::worker::Passage;
 
 /// Where a switch gets its requests.
 pub enum ControlSocket {
@@ -281,6 +282,35 @@ impl Server {
                 let answer = answer.map(|slot| self.lanes.member(slot).map(|member| member.id));
                 Ok(Reply::Lookup { answer })
             }
+            Request::BeginSettling => {
+                self.lanes.begin_settling(exactly(files)?)?;
+                Ok(Reply::Done)
+            }
+            Request::AddPassage {
+                port,
+                interface,
+                mtu,
+                peer,
+            } => {
+                let slot = self.slot_of(port)?;
+                let [program] = exactly(files)?;
+                let passage = Passage {
+                    interface,
+                    mtu,
+                    peer,
+                };
+                self.lanes.add_passage(slot, passage, program)?;
+                Ok(Reply::Done)
+            }
+            Request::TakeBack { ports } => {
+                for port in ports {
+                    self.lanes.take_back_of_guest(self.slot_of(port)?);
+                }
+                Ok(Reply::Done)
+            }
+            Request::Settled => Ok(Reply::Settled {
+                flows: self.lanes.settled(),
+            }),
             Request::Detach { ports } => {
                 for port in ports {
                     let slot = self.slot_of(port)?;

@@ -41,6 +41,12 @@ fn set_filter(fd: BorrowedFd<'_>, program: &mut [libc::sock_filter]) -> Result<(
     set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
+/// Gives a socket a loaded program as its filter.
+pub(crate) fn attach_filter(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> Result<(), Errno> {
+    let program = program.as_raw_fd();
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &program)
+}
+
 /// Sets a socket option to a plain value.
 fn set_option<T>(
     fd: BorrowedFd<'_>,

@@ -29,6 +29,7 @@ mod polling;
 mod ring_guest;
 mod round;
 mod serve;
+mod settling;
 mod shaping;
 mod slots;
 mod table;
@@ -56,6 +57,7 @@ use wake_sets::{Token, WakeSet};
 pub(crate) use arrival::rarp;
 pub(crate) use forwarding::Handoff;
 pub use forwarding::PATCHES_MAX;
+pub(crate) use table::Passage;
 pub(crate) use table::QueueSetup;
 pub use table::{Egress, PortSetup};
 

@@ -77,6 +77,7 @@ __all__ = [
     "Restore",
     "Save",
     "Saved",
+    "Settle",
     "Socket",
     "SocketCall",
     "SocketState",
@@ -590,6 +591,13 @@ class ProtectionEnum(StrEnum):
     restricted = "restricted"
 
 
+class Settle(StrEnum):
+    """Whether the guest may settle flows, whose packets the kernel then passes on by itself; on both VNICs between which they go."""
+
+    on = "on"
+    off = "off"
+
+
 class PortProperties(Model):
     """Properties of a port: speed, delay, loss, VLAN, protection and so on."""
 
@@ -615,6 +623,8 @@ class PortProperties(Model):
     """Level of the port: a higher level is always served first."""
     protection: list[ProtectionEnum] | None = Field(None, max_length=64)
     """Frames that the port must not send; they are dropped and counted."""
+    settle: Settle = Settle.off
+    """Whether the guest may settle flows, whose packets the kernel then passes on by itself; on both VNICs between which they go."""
     share: int = 100
     """Weight among the ports of the same domain and level."""
     vlan: int | None = None
@@ -1246,6 +1256,8 @@ class NodeStatus(Model):
     """Network stack modules."""
     pid: int
     """Its process."""
+    settled_flows: int
+    """Flows whose packets the kernel passes on, in one direction each."""
     store_pid: int | None = None
     """The control store's process; none while there is none."""
     switch_pid: int | None = None

@@ -14,6 +14,7 @@ crate::elements! {
     ensure_dpdk_buffer: EnsureDpdkBuffer;
     from_dpdk_device: FromDpdkDevice;
     from_netfront: FromNetfront;
+    settle_flows: SettleFlows;
     socket_client: SocketClient;
     socket_server: SocketServer;
     to_dpdk_device: ToDpdkDevice;

@@ -84,6 +84,8 @@ pub struct Receiver {
     pub force_ip: Option<LinkType>,
     /// Whether frames carry the hash of their flow as their aggregate.
     pub hashes: bool,
+    /// The interface's number, if frames keep how they arrived.
+    number: Option<u8>,
     opened: Option<(DeviceId, TaskId)>,
     /// Frames left of the burst under way.
     left: u32,
@@ -101,6 +103,13 @@ pub trait Receives {
 
 impl Interface for dyn Receives {
     const NAME: &'static str = "Receives";
+}
+
+/// An element that tells the switch of settled flows: frames keep for it how they arrived.
+pub trait Settles {}
+
+impl Interface for dyn Settles {
+    const NAME: &'static str = "Settles";
 }
 
 #[handlers]
@@ -122,6 +131,12 @@ impl Receiver {
             let receives = other.is_some_and(|other| other.receives_from(&self.interface));
             (id != cx.id() && !receives) || cx.segments_go_on(id)
         })
+    }
+
+    /// Whether some element of the configuration asks how frames arrived.
+    fn is_asked(cx: &mut Cx<'_>) -> bool {
+        let mut elements = (0..cx.graph().elements.len()).map(ElementId::new);
+        elements.any(|id| cx.link::<dyn Settles>(id).is_some())
     }
 
     /// Frames received.
@@ -166,6 +181,9 @@ impl Receiver {
             if now != 0 {
                 packet.set_timestamp(now);
             }
+            if let Some(number) = self.number {
+                packet.keep_arrival(number);
+            }
             if self.hashes {
                 packet.set_anno(AGGREGATE, super::rss::hash(packet.data()));
             }
@@ -195,6 +213,9 @@ impl Element for Receiver {
         let info = cx.device_info(device);
         (self.mac, self.mtu) = (EtherAddress(info.mac()), info.mtu());
         self.segments = self.segments_go_on(cx);
+        if Self::is_asked(cx) {
+            self.number = cx.device_info(device).number();
+        }
         let task = cx.task();
         self.opened = Some((device, task));
         cx.schedule(task);

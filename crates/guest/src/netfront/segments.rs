@@ -2,10 +2,11 @@
 
 use abi::chain::{self, Broken, follow};
 use abi::ring::{Slot, flags};
+use abi::settle::{self, Settled};
 use packet::segmenter::Segmenter;
 use packet::{Batch, Drain, HEADROOM, Offload, Packet, Pool, SegmentKind, Segments};
 
-use super::Netfront;
+use super::{Netfront, settled};
 
 /// A frame that is being segmented.
 pub(super) struct Segmenting {
@@ -127,18 +128,48 @@ impl<R: Fn()> Netfront<R> {
     ) -> u32 {
         for packet in core::iter::once(packet).chain(others) {
             // Packets behind one that waits also wait.
+            let settled = if packet.settles() {
+                settled(&packet)
+            } else {
+                None
+            };
             let sent = match back.is_empty() {
                 true => self.fill_other(pool, filled, packet),
                 false => Sent::Waits(packet),
             };
             match sent {
-                Sent::Slots(n) => filled += n,
+                Sent::Slots(n) => {
+                    filled += n;
+                    if let Some(settled) = settled {
+                        filled += self.fill_message(filled, &settled);
+                    }
+                }
                 // As many as were in the batch that they came from.
                 Sent::Waits(packet) => drop(back.push(packet)),
                 Sent::Never(packet) => pool.kill(packet),
             }
         }
         filled
+    }
+
+    /// Puts a message into the `at`-th slot, in the buffer that is there, if the slot is free. Returns how many slots are
+    /// filled by it: without room, the switch is not told.
+    fn fill_message(&mut self, at: u32, settled: &Settled) -> u32 {
+        if self.transmit.free(at + 1).unwrap_or(0) < at + 1 {
+            return 0;
+        }
+        let slot = Slot {
+            offset: abi::region::RECEIVE_OFFSET as u16,
+            len: settle::BYTES as u16,
+            flags: flags::MESSAGE,
+            ..Slot::spent(self.transmit.peek(at).buffer)
+        };
+        let Ok(room) = self.region.frame(slot) else {
+            return 0;
+        };
+        room.write(&settled.to_bytes());
+        self.transmit.fill(at, slot);
+        1
     }
 
     fn fill_other(&mut self, pool: &mut Pool, at: u32, mut packet: Packet) -> Sent {

@@ -51,6 +51,11 @@ fn record(scrape: &Scrape) {
         gauge!(format!("weir_{what}")).set(count as f64);
         describe_gauge!(format!("weir_{what}"), format!("Number of {what}."));
     }
+    gauge!("weir_settled_flows").set(node.settled_flows as f64);
+    describe_gauge!(
+        "weir_settled_flows",
+        "Flows whose packets the kernel passes on, in one direction each."
+    );
     for (port, guest) in &scrape.ports {
         let guest = guest.clone().unwrap_or_default();
         let labels = [

@@ -395,8 +395,11 @@ impl Host {
         let signal = if paused { Signal::STOP } else { Signal::CONT };
         let running = self.running(id)?;
         running.guest.signal(signal)?;
-        if !paused {
+        if paused {
+            self.take_back(id);
+        } else {
             // Requests that it did not answer while it was paused do not count.
+            let running = self.running(id)?;
             running.silent = false;
             running.resumed = Some(Instant::now());
         }

@@ -26,6 +26,7 @@ pub mod network;
 mod nsm_rings;
 mod orphans;
 mod process;
+mod settling;
 mod stacks;
 mod switch;
 mod usage;

@@ -1,5 +1,6 @@
 //! The switch's process, which outlives the node's.
 
+use std::collections::HashMap;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -8,7 +9,8 @@ use rustix::process::{Signal, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use switch::client::SwitchClient;
 use switch::process::{Options, Switch};
-use switch::protocol::PortDescription;
+use switch::protocol::{PortDescription, PortId};
+use switch::settled::Programs;
 
 use super::interfaces::turn_off_gro;
 use super::process::{await_end, boot, find, has_ended, listen, reap, told_end};
@@ -49,6 +51,9 @@ pub(super) struct SwitchProcess {
     pub(super) client: SwitchClient,
     pidfd: OwnedFd,
     run: SwitchRun,
+    /// What passes settled flows on, if any VNIC wants that; and the ports whose interfaces it is on.
+    pub(super) programs: Option<Programs>,
+    pub(super) passages: HashMap<String, PortId>,
 }
 
 impl Host {
@@ -82,6 +87,8 @@ impl Host {
             client,
             pidfd,
             run: run.clone(),
+            programs: None,
+            passages: HashMap::new(),
         });
         for port in ports {
             self.hold(&port);
@@ -119,7 +126,13 @@ impl Host {
         self.waiting.clear();
         self.flows.clear();
         self.entries.clear();
-        self.switch = Some(SwitchProcess { client, pidfd, run });
+        self.switch = Some(SwitchProcess {
+            client,
+            pidfd,
+            run,
+            programs: None,
+            passages: HashMap::new(),
+        });
         Ok(())
     }
 

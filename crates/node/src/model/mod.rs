@@ -88,6 +88,8 @@ pub struct NodeStatus {
     pub store_pid: Option<u32>,
     /// Number of times that this node had to start a switch because the last one ended.
     pub switch_restarts: u64,
+    /// Flows whose packets the kernel passes on, in one direction each.
+    pub settled_flows: u64,
     /// Links, stubs included.
     pub links: usize,
     /// VNICs.

@@ -55,6 +55,9 @@ impl Node {
             .map_err(|error| error.within(|why| format!("guest ‘{name}’: {why}")))?;
         let asked = Asked { guest, request };
         self.guests.asked.insert(asked, None);
+        if kind == abi::message::kind::WRITE {
+            self.guests.writing.insert(asked);
+        }
         Ok(asked)
     }
 
@@ -81,6 +84,9 @@ impl Node {
     pub(super) fn take_answers(&mut self, guest: u64) -> Result<()> {
         while let Some(answer) = self.host.answer(guest)? {
             let request = answer.request;
+            if self.guests.writing.remove(&Asked { guest, request }) {
+                self.host.take_back(guest);
+            }
             // An answer without a waiting job is dropped.
             if let Some(entry) = self.guests.asked.get_mut(&Asked { guest, request }) {
                 *entry = Some(answer);
@@ -92,6 +98,9 @@ impl Node {
     /// Forgets a request whose answer is no longer needed.
     pub fn forget(&mut self, asked: Asked) {
         self.guests.asked.remove(&asked);
+        if self.guests.writing.remove(&asked) {
+            self.host.take_back(asked.guest);
+        }
     }
 
     /// Forgets a request, made at `since`, that got no answer in time. The time that a guest is paused does not count.

@@ -1,6 +1,6 @@
 //! Guests: shown, looked after, restarted, destroyed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,8 @@ pub(super) struct Guests {
     pub(super) unkept: HashMap<u64, Run>,
     /// Requests to guests, with the answers that came.
     pub(super) asked: HashMap<Asked, Option<vmm::Answer>>,
+    /// Those of them that write handlers.
+    pub(super) writing: HashSet<Asked>,
     /// Starting guests that clients wait for, oldest first.
     pub(super) starting: Vec<Starting>,
     /// Guests that were asked to stand still, and answer nothing until they go on.

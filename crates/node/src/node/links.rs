@@ -161,6 +161,7 @@ impl Node {
             self.host.detach(&link.name);
             return Err(error);
         }
+        self.bring_settling();
         Ok(())
     }
 

@@ -28,6 +28,7 @@ mod programs;
 mod reconcile;
 pub mod resource;
 mod restart;
+mod settling;
 mod starting;
 mod stats;
 mod stubs;
@@ -338,6 +339,7 @@ impl Node {
             switch_pid: self.host.switch_pid(),
             store_pid: self.host.store_run().map(|run| run.pid),
             switch_restarts: self.host.switch_restarts(),
+            settled_flows: self.host.settled(),
             links: self.store.count::<LinkRecord>()?,
             vnics: self.store.count::<VnicRecord>()?,
             flows: self.store.count::<FlowRecord>()?,

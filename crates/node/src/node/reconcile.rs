@@ -60,6 +60,7 @@ impl Node {
             };
         }
         for_each_resource!(reconcile);
+        self.bring_settling();
         self.bring_behind()
     }
 
@@ -79,6 +80,7 @@ impl Node {
         });
         self.host.note(Subject::Link(link.name.clone()), kept);
         self.bring_flows(&link.name);
+        self.bring_settling();
     }
 
     pub(super) fn bring_vnic(&mut self, vnic: &VnicRecord) -> Result<()> {

@@ -123,6 +123,7 @@ impl Node {
         check_mtu(&vnic, &link)?;
         self.need_switch()?;
         self.check_lanes(&vnic.properties)?;
+        self.settle_for(&vnic)?;
         let behind = vnic.behind();
         if let Some(on) = &vnic.guest {
             self.check_on_demand(&vnic, on)?;
@@ -266,6 +267,7 @@ impl Node {
             }
         }
         self.check_lanes(&vnic.properties)?;
+        self.settle_for(&vnic)?;
         self.host.set_properties(name, &vnic.properties)?;
         let resized = if is == was {
             Ok(())

@@ -49,7 +49,8 @@ pub(crate) struct Meta {
     pub(crate) network: u16,
     pub(crate) transport: u16,
     pub(super) packet_type: PacketType,
-    _reserved: u8,
+    /// See [`Packet::keep_arrival`].
+    pub(super) arrival: u8,
     /// The pool that the buffer returns to; null for a heap buffer of its own. The lowest bit says
     /// that `extension` is set.
     pub(crate) owner: *const Owner,
@@ -83,7 +84,7 @@ impl Meta {
             network: 0,
             transport: 0,
             packet_type: PacketType::Host,
-            _reserved: 0,
+            arrival: 0,
             owner,
             timestamp: 0,
             anno: [0; ANNO_BYTES / 8],

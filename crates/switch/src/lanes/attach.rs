@@ -12,7 +12,7 @@ use crate::ids::{LaneIndex, PORTS_MAX, PortIndex};
 use crate::lane::result;
 use crate::mac::Mac;
 use crate::port::Link;
-use crate::properties::PortProperties;
+use crate::properties::{PortProperties, Settle};
 use crate::protocol::{PortId, PortKind};
 use crate::qos::policy::PortPolicy;
 use crate::worker::{PortSetup, QueueSetup, Worker};
@@ -55,6 +55,7 @@ pub enum AttachError {
 struct Joining {
     setup: PortSetup,
     policy: Option<Arc<PortPolicy>>,
+    settles: bool,
     mtu: u16,
     queues: Vec<(LaneIndex, QueueSetup)>,
 }
@@ -108,6 +109,7 @@ impl Lanes {
                 return Err(error.into());
             }
         }
+        self.set_siblings(&ids);
         Ok(ids)
     }
 
@@ -163,6 +165,7 @@ impl Lanes {
             return Err(AttachError::Full);
         };
         let mtu = attach.properties.mtu.map_or(own, |mtu| mtu.min(own));
+        let settles = attach.properties.settle == Settle::On;
         for link in &mut attach.links {
             link.set_mtu(mtu);
         }
@@ -207,6 +210,7 @@ impl Lanes {
         Ok(Joining {
             setup,
             policy,
+            settles,
             mtu,
             queues,
         })
@@ -221,7 +225,7 @@ impl Lanes {
             for (lane, queue) in port.queues {
                 queues[usize::from(lane)].push((port.setup.port, queue));
             }
-            known.push((port.setup, port.policy, port.mtu));
+            known.push((port.setup, (port.policy, port.settles), port.mtu));
         }
         let add = move |worker: &mut Worker| {
             for (setup, policy, mtu) in &known {
@@ -272,6 +276,7 @@ impl Lanes {
                 self.detach(behind);
             }
         }
+        self.passages.remove(&port);
         self.remove_flows_on(member.id);
         // The queues are dropped here, so that no lane waits for it.
         let queues = self.on_all(move |worker| {

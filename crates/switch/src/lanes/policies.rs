@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use super::{AttachError, Lanes};
 use crate::ids::PortIndex;
 use crate::mac::Mac;
-use crate::properties::{FlowAttributes, FlowProperties, PortProperties, cpus_here};
+use crate::properties::{FlowAttributes, FlowProperties, PortProperties, Settle, cpus_here};
 use crate::protocol::{FlowDescription, FlowOn, PortId};
 use crate::qos::classifier::{Classifier, MASKS_MAX, Overlap};
 use crate::qos::flow::SharedFlow;
@@ -82,7 +82,8 @@ impl Lanes {
             .properties
             .mtu
             .map_or(member.mtu, |mtu| mtu.min(member.mtu));
-        self.on_all(move |worker| worker.set_policy(port, policy.clone(), mtu));
+        let settles = member.properties.settle == Settle::On;
+        self.on_all(move |worker| worker.set_policy(port, (policy.clone(), settles), mtu));
         Ok(())
     }
 

@@ -91,6 +91,8 @@ pub struct Learning {
     /// Reports for the replicas, if there are any: addresses that are new, have moved, or were not
     /// reported for a while.
     news: Option<Vec<LearnedEntry>>,
+    /// Whether an address has moved from port to port.
+    moved: bool,
 }
 
 /// The addresses learned behind one port.
@@ -160,6 +162,7 @@ impl Learning {
             table: HashMap::new(),
             learned: HashMap::new(),
             swept: 0,
+            moved: false,
             news: None,
         }
     }
@@ -228,6 +231,7 @@ impl Learning {
             Slot::Occupied(entry) if entry.get().pinned => return false,
             Slot::Occupied(mut entry) => {
                 let old = std::mem::replace(entry.get_mut(), new);
+                self.moved |= old.port != port;
                 if let Some(old) = self.learned.get_mut(&old.port) {
                     old.count -= 1;
                 }
@@ -285,6 +289,15 @@ impl Station {
 }
 
 impl Lookup for Learning {
+    fn behind(&self, mac: Mac) -> Option<PortIndex> {
+        let key = key_of(mac, 0);
+        self.table.get(&key).map(|entry| entry.port)
+    }
+
+    fn has_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
+    }
+
     fn steer(&mut self, from: PortIndex, frames: &[Frame], to: &mut [Destination], now: Seconds) {
         self.sweep(now, (self.limits.aging / 8).max(1));
         // Frames come in runs of the same flow: one look at the table serves a run.

@@ -4,6 +4,7 @@
 use std::os::fd::BorrowedFd;
 
 use abi::SharedBytes;
+use abi::settle;
 use rustix::io::Errno;
 
 use super::offload::{self, ETHERNET, Segmenter, VLAN, VnetHeader};
@@ -238,6 +239,8 @@ pub struct Batch {
     pub(crate) stage: Stage,
     /// Where frames out of guests' memory are put together for a system call.
     pub(super) outbox: Box<[u8]>,
+    /// What a guest said between its frames.
+    pub(crate) messages: Vec<[u8; settle::BYTES]>,
 }
 
 impl Batch {
@@ -255,6 +258,7 @@ impl Batch {
             says_vlans: false,
             stage: Stage::new(),
             outbox: vec![0; BATCH * Self::OUTBOX_STRIDE].into(),
+            messages: Vec::with_capacity(BATCH),
         }
     }
 
@@ -267,6 +271,7 @@ impl Batch {
     /// Forgets all frames.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
+        self.messages.clear();
         self.says_vlans = false;
         self.stage.segmented = 0;
         self.stage.bytes = 0;

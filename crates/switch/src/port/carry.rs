@@ -30,6 +30,7 @@ impl Batch {
                 bytes: 0,
             },
             outbox: Box::default(),
+            messages: Vec::new(),
         }
     }
 

@@ -14,6 +14,7 @@ use abi::SharedBytes;
 use abi::chain::{self, Broken, follow};
 use abi::region::{FRAME_MAX, PART_MAX, PART_OFFSET, RECEIVE_OFFSET, accepts};
 use abi::ring::{SLOTS_PER_LINE, Slot, Violation, flags};
+use abi::settle;
 use rustix::thread::futex;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
@@ -126,6 +127,14 @@ impl GuestLink {
             return Err(Reason::Runt);
         }
         Ok(bytes)
+    }
+
+    /// What a slot says that holds no frame.
+    #[cold]
+    fn message(&self, slot: Slot) -> Result<[u8; settle::BYTES], Reason> {
+        let bytes = self.side.region.frame(slot);
+        let bytes = bytes.map_err(|_| Reason::Violation)?;
+        bytes.read_array(0).ok_or(Reason::Runt)
     }
 
     /// Copies a frame over several slots, or on which something is left to do, into cell `cell` of
@@ -487,6 +496,14 @@ impl Backend for GuestLink {
                     frame.slot = start as u16;
                     frame.vlan = 0;
                 })
+            } else if slot.flags == flags::MESSAGE {
+                match self.message(slot) {
+                    Ok(message) => {
+                        batch.messages.push(message);
+                        continue;
+                    }
+                    Err(reason) => Err(reason),
+                }
             } else {
                 let staged = self.stage(batch, index, slot, at - 1, filled, &mut at);
                 staged.map(|mut frame| {

@@ -8,7 +8,7 @@ use super::table;
 use super::text::PropertyError;
 use super::units::{Bandwidth, Loss, Micros, Vlan};
 use super::values::{Range, joined};
-use super::{Priority, Protection, Share};
+use super::{Priority, Protection, Settle, Share};
 use crate::ids::LANES_MAX;
 
 /// Smallest MTU, in bytes: what every IPv4 host can take (RFC 791).
@@ -46,6 +46,9 @@ properties! {
         jitter: Micros = "jitter";
         /// Share of the frames to the port that is lost.
         loss: Loss = "loss";
+        /// Whether the guest may settle flows, whose packets the kernel then passes on by itself; on both VNICs between
+        /// which they go.
+        settle: Settle = "settle";
     }
 }
 

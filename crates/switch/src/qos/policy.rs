@@ -55,6 +55,7 @@ impl PortPolicy {
             cpus: properties.cpus.clone(),
             lanes: properties.lanes,
             allowed_ips: properties.allowed_ips.clone(),
+            settle: properties.settle,
             ..PortProperties::default()
         };
         let rate = properties.maxbw.or(speed).map(Rate::of_bytes);

@@ -1,10 +1,10 @@
-//! The XDP program of a link: six instructions that pass each frame to the AF_XDP socket of its
+//! eBPF: the calls that settled flows need, and the XDP program of a link, six instructions that pass each frame to the AF_XDP socket of its
 //! queue, or to the host if the queue has none.
 //!
 //! The program is written down here as instructions. A loader library needs an object file, and
 //! does not give out the descriptors that must go to another process.
 
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 
@@ -13,6 +13,7 @@ use super::check;
 // Commands and types of linux/bpf.h.
 const MAP_CREATE: libc::c_int = 0;
 const MAP_UPDATE_ELEM: libc::c_int = 2;
+const MAP_DELETE_ELEM: libc::c_int = 3;
 const PROG_LOAD: libc::c_int = 5;
 const LINK_CREATE: libc::c_int = 28;
 const MAP_TYPE_XSKMAP: u32 = 17;
@@ -31,6 +32,52 @@ pub enum AttachMode {
     Generic = 1 << 1,
     /// By the interface's driver.
     Native = 1 << 2,
+}
+
+/// Attaches a loaded program where an interface's frames come in (tcx), in front of those that are there. It stays for as
+/// long as a copy of the returned descriptor is open.
+pub fn attach_at_ingress(program: RawFd, interface: u32) -> Result<OwnedFd, Errno> {
+    const TCX_INGRESS: u32 = 46;
+    let attributes = LinkAttributes {
+        program: program as u32,
+        interface,
+        attach: TCX_INGRESS,
+        flags: 0,
+    };
+    // SAFETY: there are no pointers in these attributes.
+    unsafe { bpf(LINK_CREATE, &attributes) }.map(owned)
+}
+
+/// Puts a value into a map. Key and value are of the map's sizes.
+///
+/// # Safety
+/// They are.
+pub unsafe fn update<K, V>(map: BorrowedFd<'_>, key: &K, value: &V) -> Result<(), Errno> {
+    let attributes = ElementAttributes {
+        map: map.as_raw_fd() as u32,
+        pad: 0,
+        key: &raw const *key as u64,
+        value: &raw const *value as u64,
+        flags: 0,
+    };
+    // SAFETY: by the caller's promise, and both outlive the call.
+    unsafe { bpf(MAP_UPDATE_ELEM, &attributes) }.map(drop)
+}
+
+/// Removes a key, of the map's size, from a map.
+///
+/// # Safety
+/// It is.
+pub unsafe fn delete<K>(map: BorrowedFd<'_>, key: &K) -> Result<(), Errno> {
+    let attributes = ElementAttributes {
+        map: map.as_raw_fd() as u32,
+        pad: 0,
+        key: &raw const *key as u64,
+        value: 0,
+        flags: 0,
+    };
+    // SAFETY: by the caller's promise, and it outlives the call.
+    unsafe { bpf(MAP_DELETE_ELEM, &attributes) }.map(drop)
 }
 
 /// A map from queue numbers to AF_XDP sockets. A socket leaves it when it is closed.

@@ -52,6 +52,7 @@ impl Worker {
         if let Some(domain) = self.table.domains.get_mut(domain) {
             domain.lookup.configure(properties);
         }
+        self.table.take_back(domain);
     }
 
     /// Gives a domain another lookup function.
@@ -74,6 +75,7 @@ impl Worker {
         if let Some(domain) = self.table.domains.get_mut(domain) {
             domain.lookup.flush();
         }
+        self.table.take_back(domain);
     }
 
     /// The addresses that a domain's lookup function knows.
@@ -250,13 +252,15 @@ impl Worker {
     pub(crate) fn set_policy(
         &mut self,
         port: PortIndex,
-        policy: Option<Arc<PortPolicy>>,
+        (policy, settles): (Option<Arc<PortPolicy>>, bool),
         mtu: u16,
     ) {
         let old = self.take_shaping(port);
+        self.table.take_back_of(port);
         let Some(entry) = self.table.ports.get_mut(port) else {
             return;
         };
+        entry.settles = settles;
         let (share, level, vlan) = match &policy {
             Some(policy) => (policy.share, level(policy.priority), policy.vlan),
             None => (Share::default(), LEVEL_DEFAULT, 0),
@@ -337,6 +341,7 @@ impl Worker {
             let links = self.table.links;
             self.shaping.add_subject(TIMERS_PER_FLOW, links);
         }
+        self.table.take_back(domain);
     }
 
     /// Removes a flow from a domain. Frames that waited for its rate go on.

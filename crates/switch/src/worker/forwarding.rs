@@ -105,6 +105,11 @@ impl Forwarding {
         let frames = &self.batch.frames()[run.clone()];
         let to = &mut self.destinations[..frames.len()];
         entry.lookup.steer(from, frames, to, clock.seconds());
+        if let Some(settled) = &table.settled
+            && entry.lookup.has_moved()
+        {
+            settled.take_back_of_domain(domain);
+        }
         let mut at = 0;
         while let Some(&to) = self.destinations[..run.len()].get(at) {
             let i = (run.start + at) as u16;

@@ -84,6 +84,9 @@ impl Worker {
         };
         if frames == 0 {
             queue.link.release();
+            if !self.forwarding.batch.messages.is_empty() {
+                self.settle_flows(port);
+            }
             return self.polling.settle(&mut self.table, index, outcome)
                 && (outcome.busy || self.polling.rest(&mut self.table, &self.clock, index));
         }
@@ -115,6 +118,9 @@ impl Worker {
             self.only_destination(frames)
         };
         let reached = self.deliver(FrameSource::Port(from));
+        if !self.forwarding.batch.messages.is_empty() {
+            self.settle_flows(port);
+        }
         if let Some(queue) = self.table.queues.get_mut(index) {
             queue.reached = reached;
             queue.follows = only;

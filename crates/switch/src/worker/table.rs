@@ -5,6 +5,7 @@
 
 mod entries;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::connections::Connections;
@@ -19,10 +20,11 @@ use crate::qos::flow::{LaneFlow, LaneFlows};
 use crate::qos::policy::PortShaping;
 use crate::qos::threshold::{FrameSource, RingThreshold};
 use crate::qos::token_bucket::clock;
+use crate::settled::SettledFlows;
 
-pub(crate) use entries::QueueSetup;
 pub(super) use entries::{DomainEntry, PortEntry, QueueEntry, QueueState};
 pub use entries::{Egress, PortSetup};
+pub(crate) use entries::{Passage, QueueSetup};
 
 /// All ports and domains of a switch, the queues of one lane, and what the lane counts of ports.
 pub(super) struct Table {
@@ -34,6 +36,8 @@ pub(super) struct Table {
     /// How many of the queues are host links' that are polled.
     pub links: usize,
     pub counters: LanePorts,
+    /// The flows that the kernel passes on by itself, if it does.
+    pub settled: Option<Arc<SettledFlows>>,
 }
 
 impl Table {
@@ -46,6 +50,21 @@ impl Table {
             free_queues: Vec::new(),
             links: 0,
             counters,
+            settled: None,
+        }
+    }
+
+    /// Takes back what is settled by way of a domain: something about it is another now.
+    pub fn take_back(&self, domain: DomainIndex) {
+        if let Some(settled) = &self.settled {
+            settled.take_back_of_domain(domain);
+        }
+    }
+
+    /// Takes back what is settled by way of a port's domain.
+    pub fn take_back_of(&self, port: PortIndex) {
+        if let Some(port) = self.ports.get(port) {
+            self.take_back(port.domain);
         }
     }
 
@@ -166,6 +185,7 @@ impl Table {
         if let Some(domain) = self.domains.get_mut(index) {
             domain.lookup = lookup;
         }
+        self.take_back(index);
     }
 
     /// Adds a port of the switch in a free slot, without its queues.
@@ -183,6 +203,7 @@ impl Table {
             port.introduce(setup.port, port.mac, &mut *domain.lookup);
         }
         self.ports.put(setup.port, port);
+        self.take_back(setup.domain);
     }
 
     /// Removes a port, which has no queues here any more.
@@ -198,6 +219,10 @@ impl Table {
             domain.ports -= 1;
             domain.leave(&mut self.ports, &port, self.lane);
             domain.lookup.detach(index);
+        }
+        self.take_back(port.domain);
+        if let Some(settled) = &self.settled {
+            settled.take_back_of_port(index);
         }
     }
 
@@ -222,12 +247,14 @@ impl Table {
             return;
         };
         port.closed = true;
+        let domain = port.domain;
         if port.front.is_none()
             && let Some(domain) = self.domains.get_mut(port.domain)
         {
             domain.lookup.detach(index);
             port.introduce(index, None, &mut *domain.lookup);
         }
+        self.take_back(domain);
     }
 
     /// The slot that the next queue gets.

@@ -31,6 +31,7 @@ mod requests;
 mod routers;
 mod service;
 mod settings;
+mod settling;
 mod store;
 mod store_elements;
 mod store_rings;

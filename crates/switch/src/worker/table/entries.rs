@@ -104,6 +104,23 @@ pub(in crate::worker) struct PortEntry {
     pub front: Option<PortIndex>,
     /// Its TCP connections, if other ports are behind it.
     pub connections: Option<Box<Connections>>,
+    /// Whether its guest may settle flows.
+    pub settles: bool,
+    /// The ports of its guest, if it is a guest's, in the order of the interfaces.
+    pub siblings: Option<Arc<[(PortIndex, Generation)]>>,
+    /// What settled flows need to know of it, if it is an interface of the host whose frames the kernel may pass on.
+    pub passage: Option<Passage>,
+}
+
+/// An interface of the host between which the kernel may pass frames on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passage {
+    /// Its index.
+    pub interface: u32,
+    /// Its MTU, in bytes.
+    pub mtu: u16,
+    /// Whether the other end of its pair is in another namespace.
+    pub peer: bool,
 }
 
 impl PortEntry {
@@ -126,6 +143,9 @@ impl PortEntry {
             member: None,
             front: setup.behind,
             connections: None,
+            settles: false,
+            siblings: None,
+            passage: None,
         }
     }
 

@@ -1,0 +1,358 @@
+//! Settling flows: what guests say, checked against what the guest and the switch would do with the packets.
+
+use std::sync::Arc;
+
+use abi::settle::{Settled, TCP, UDP};
+use rustix::io::Errno;
+
+use super::Worker;
+use super::table::{Passage, PortEntry, Table};
+use crate::ids::{Generation, PortIndex};
+use crate::mac::Mac;
+use crate::settled::{Hop, Key, Path, SettledFlows};
+
+impl Worker {
+    /// Takes the messages of the batch under way, which the guest of port `from` sent.
+    #[cold]
+    pub(super) fn settle_flows(&mut self, from: PortIndex) {
+        let messages = std::mem::take(&mut self.forwarding.batch.messages);
+        if let Some(settled) = self.table.settled.clone() {
+            for message in messages.iter().filter_map(Settled::from_bytes) {
+                // A flow that cannot be settled goes on as it came.
+                // What is looked at from here on is no older than the epochs.
+                let Some(ends) = ends(&self.table, from, &message) else {
+                    continue;
+                };
+                let epochs = settled.epochs_of(&ends);
+                // A flow that cannot be settled goes on as it came.
+                if let Some((key, hop, path)) = decide(&self.table, &ends, &message) {
+                    settled.settle(key, hop, path, epochs);
+                }
+            }
+        }
+        self.forwarding.batch.messages = messages;
+        self.forwarding.batch.messages.clear();
+    }
+
+    /// From now on, flows can be settled.
+    pub(crate) fn set_settled(&mut self, settled: Arc<SettledFlows>) {
+        self.table.settled = Some(settled);
+    }
+
+    /// The kernel may pass frames on that come by this port's interface: its sockets of this lane take no frames of
+    /// settled flows from now on.
+    pub(crate) fn set_passage(&mut self, port: PortIndex, passage: Passage) -> Result<(), Errno> {
+        let (Some(settled), Some(entry)) = (&self.table.settled, self.table.ports.get_mut(port))
+        else {
+            return Ok(());
+        };
+        for queue in &entry.queues {
+            if let Some(queue) = self.table.queues.get(*queue) {
+                for socket in queue.link.files() {
+                    settled.filter(socket)?;
+                }
+            }
+        }
+        entry.passage = Some(passage);
+        Ok(())
+    }
+
+    /// Says which ports a guest has, in the order of its interfaces.
+    pub(crate) fn set_siblings(&mut self, siblings: &Arc<[(PortIndex, Generation)]>) {
+        for (port, _) in siblings.iter() {
+            if let Some(entry) = self.table.ports.get_mut(*port) {
+                entry.siblings = Some(Arc::clone(siblings));
+            }
+        }
+    }
+
+    /// Takes back what a guest has settled that came by this port.
+    pub(crate) fn take_back_of_guest(&self, port: PortIndex) {
+        let siblings = self.table.ports.get(port);
+        let siblings = siblings.and_then(|entry| entry.siblings.as_deref());
+        if let Some(settled) = &self.table.settled {
+            for (sibling, _) in siblings.unwrap_or_default() {
+                settled.take_back_of_port(*sibling);
+            }
+        }
+    }
+}
+
+/// The guest's ports by which a flow's packets come and, as the guest of port `from` says, leave; the other ports of the
+/// path are not known yet.
+fn ends(table: &Table, from: PortIndex, said: &Settled) -> Option<Path> {
+    let leaves = table.ports.get(from)?;
+    let siblings = leaves.siblings.as_deref()?;
+    let &(to, generation) = siblings.get(usize::from(said.interface))?;
+    let comes = table.ports.get(to)?;
+    (comes.generation == generation).then_some(Path {
+        ports: [to, to, from, from],
+        domains: [comes.domain, leaves.domain],
+    })
+}
+
+/// The rule for a flow of which a guest says that it is settled between these `ends`; `None` if the guest could not do
+/// with its packets what it says, or the switch would not pass them on as the kernel does.
+fn decide(table: &Table, ends: &Path, said: &Settled) -> Option<(Key, Hop, Path)> {
+    if !matches!(said.protocol, TCP | UDP) || said.hops > 1 {
+        return None;
+    }
+    let [_, to, from, _] = ends.ports;
+    let (comes, leaves) = (table.ports.get(to)?, table.ports.get(from)?);
+    let [out, into] = [&said.after, &said.before].map(|side| split(&side.macs));
+    let [of_coming, of_leaving] = ends.domains.map(|domain| table.domains.get(domain));
+    let (of_coming, of_leaving) = (of_coming?, of_leaving?);
+    let is_plain = |port: &PortEntry| port.settles && port.front.is_none() && port.vlan == 0;
+    if !is_plain(comes) || !is_plain(leaves) || of_coming.shaped + of_leaving.shaped > 0 {
+        return None;
+    }
+    // They come by an interface of the host, and to this port alone.
+    let a = of_coming.lookup.behind(into.1)?;
+    let first = passage(table, a)?;
+    let is_its_own = comes.mac == Some(into.0) || of_coming.lookup.behind(into.0) == Some(to);
+    let is_unknown = of_coming.lookup.behind(into.0).is_none() && of_coming.ports == 2;
+    if !(is_its_own || is_unknown) || is_group(into.0) || is_group(into.1) || a == to {
+        return None;
+    }
+    // They leave from where the guest sends such frames, and to an interface of the host.
+    let b = of_leaving.lookup.behind(out.0)?;
+    let second = passage(table, b)?;
+    let is_sender = leaves.mac == Some(out.1) || of_leaving.lookup.behind(out.1) == Some(from);
+    if !is_sender || is_group(out.0) || b == from || second.mtu < first.mtu || a == b {
+        return None;
+    }
+    let halves = |bytes: &[u8; 8]| {
+        let [a, b, c, d, e, f, g, h] = *bytes;
+        [[a, b, c, d], [e, f, g, h]]
+    };
+    let ports = |[a, b, c, d]: [u8; 4]| [[a, b], [c, d]];
+    let key = Key {
+        link: first.interface,
+        addresses: halves(&said.before.addresses),
+        ports: ports(said.before.ports),
+        protocol: said.protocol.into(),
+    };
+    let hop = Hop {
+        out: second.interface,
+        flags: 0,
+        macs: said.before.macs,
+        to_macs: said.after.macs,
+        addresses: halves(&said.after.addresses),
+        ports: ports(said.after.ports),
+    };
+    let hop = hop.flagged(&key, said.hops == 1, second.peer);
+    let path = Path {
+        ports: [a, to, from, b],
+        ..*ends
+    };
+    Some((key, hop, path))
+}
+
+/// What settled flows need to know of an interface of the host.
+fn passage(table: &Table, port: PortIndex) -> Option<Passage> {
+    let port = table.ports.get(port).filter(|port| !port.closed)?;
+    port.passage.filter(|_| port.vlan == 0)
+}
+
+/// Destination and source.
+fn split(macs: &[u8; 12]) -> (Mac, Mac) {
+    let mac = |at: usize| Mac(std::array::from_fn(|i| macs[at + i]));
+    (mac(0), mac(6))
+}
+
+fn is_group(mac: Mac) -> bool {
+    mac.0[0] & 1 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use abi::settle::Side;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::lookup::{Learning, Limits};
+    use crate::memory::{CounterFile, LanePorts};
+    use crate::worker::table::{Egress, PortSetup};
+
+    const CLIENT: Mac = Mac([2, 0, 0, 0, 0, 0xc]);
+    const SERVER: Mac = Mac([2, 0, 0, 0, 0, 0xd]);
+    const GUEST: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])];
+
+    /// Two domains: port 0 is an interface with a client behind it and port 1 a guest's, port 2 the same guest's and port
+    /// 3 an interface with a server behind it. Port 4 is another guest's, in the first domain.
+    fn table(with_other: bool) -> Table {
+        let (file, _) = CounterFile::create(crate::ids::PORTS_MAX).unwrap();
+        let mut table = Table::new(0, LanePorts::new(Arc::new(file), 0));
+        for domain in 0..2 {
+            table.open_domain(domain, 0, Box::new(Learning::new(Limits::default())));
+        }
+        let macs = [CLIENT, GUEST[0], GUEST[1], SERVER, Mac([2, 0, 0, 0, 0, 9])];
+        for (port, mac) in (0..4 + u16::from(with_other)).zip(macs) {
+            table.add_port(&PortSetup {
+                port,
+                generation: 7,
+                domain: [0, 0, 1, 1, 0][usize::from(port)],
+                mac: Some(mac),
+                name: "p".into(),
+                uplink: port % 3 == 0,
+                egress: Egress {
+                    lanes: 1,
+                    lane: 0,
+                    patch: None,
+                },
+                behind: None,
+                waits: false,
+            });
+        }
+        let siblings: Arc<[_]> = [(1, 7), (2, 7)].into();
+        for port in [1u16, 2] {
+            let entry = table.ports.get_mut(port).unwrap();
+            (entry.settles, entry.siblings) = (true, Some(Arc::clone(&siblings)));
+        }
+        for (port, interface) in [(0u16, 10), (3, 13)] {
+            table.ports.get_mut(port).unwrap().passage = Some(Passage {
+                interface,
+                mtu: 1500,
+                peer: true,
+            });
+        }
+        table
+    }
+
+    fn macs(to: Mac, from: Mac) -> [u8; 12] {
+        let mut macs = [0; 12];
+        macs[..6].copy_from_slice(&to.0);
+        macs[6..].copy_from_slice(&from.0);
+        macs
+    }
+
+    /// A flow from the client to the server by way of the guest as a router.
+    fn routed() -> Settled {
+        let side = Side {
+            macs: macs(GUEST[0], CLIENT),
+            addresses: [10, 0, 0, 2, 10, 1, 0, 2],
+            ports: [1, 2, 0, 80],
+        };
+        Settled {
+            interface: 0,
+            protocol: TCP,
+            hops: 1,
+            before: side,
+            after: Side {
+                macs: macs(SERVER, GUEST[1]),
+                ..side
+            },
+        }
+    }
+
+    fn decided(table: &Table, from: PortIndex, said: &Settled) -> Option<(Key, Hop, Path)> {
+        decide(table, &ends(table, from, said)?, said)
+    }
+
+    #[test]
+    fn a_flow_that_the_guest_forwards_is_settled() {
+        let (key, hop, path) = decided(&table(true), 2, &routed()).unwrap();
+        assert_eq!((key.link, hop.out, path.ports), (10, 13, [0, 1, 2, 3]));
+        assert_eq!(path.domains, [0, 1]);
+        assert_eq!(key.ports, [[1, 2], [0, 80]]);
+        // As a bridge: the addresses stay. Of a domain with others, only what comes to the guest alone.
+        let mut said = routed();
+        said.before.macs = macs(SERVER, CLIENT);
+        said.after.macs = macs(SERVER, CLIENT);
+        assert_eq!(decided(&table(true), 2, &said), None);
+        let mut table = table(false);
+        assert_eq!(
+            decided(&table, 2, &said),
+            None,
+            "the client is not behind the guest"
+        );
+        let domain = table.domains.get_mut(1u32).unwrap();
+        domain.lookup.attach(2, Some(CLIENT), 0);
+        assert!(decided(&table, 2, &said).is_some());
+    }
+
+    #[test]
+    fn what_the_guest_or_the_switch_would_not_do_is_not_settled() {
+        type Change = fn(&mut Settled, &mut Table);
+        let changes: [(&str, Change); 15] = [
+            ("its port is another's", |said, _| said.interface = 2),
+            ("by itself", |said, _| said.interface = 1),
+            ("to another guest", |said, _| {
+                said.before.macs = macs(Mac([2, 0, 0, 0, 0, 9]), CLIENT);
+            }),
+            ("from nowhere", |said, _| {
+                said.before.macs = macs(GUEST[0], Mac([2, 0, 0, 0, 0, 0xe]));
+            }),
+            ("as another's", |said, _| {
+                said.after.macs = macs(SERVER, CLIENT)
+            }),
+            ("to nobody", |said, _| {
+                said.after.macs = macs(Mac([2, 0, 0, 0, 0, 0xe]), GUEST[1]);
+            }),
+            ("to many", |said, _| {
+                said.after.macs = macs(Mac([0xff; 6]), GUEST[1])
+            }),
+            ("of another protocol", |said, _| said.protocol = 1),
+            ("over more hops", |said, _| said.hops = 2),
+            ("not allowed", |_, table| {
+                table.ports.get_mut(1u16).unwrap().settles = false
+            }),
+            ("not allowed there", |_, table| {
+                table.ports.get_mut(2u16).unwrap().settles = false;
+            }),
+            ("in a VLAN", |_, table| {
+                table.ports.get_mut(2u16).unwrap().vlan = 5
+            }),
+            ("with limits", |_, table| {
+                table.domains.get_mut(1u32).unwrap().shaped = 1
+            }),
+            ("to a shorter link", |_, table| {
+                let passage = &mut table.ports.get_mut(3u16).unwrap().passage;
+                passage.as_mut().unwrap().mtu = 1400;
+            }),
+            ("to a link that is down", |_, table| {
+                table.ports.get_mut(3u16).unwrap().closed = true;
+            }),
+        ];
+        for (what, change) in changes {
+            let (mut said, mut table) = (routed(), table(true));
+            change(&mut said, &mut table);
+            assert_eq!(decided(&table, 2, &said), None, "{what}");
+        }
+        // A guest that is gone, and another one's port in its place.
+        let mut table = table(true);
+        table.ports.get_mut(1u16).unwrap().generation = 8;
+        assert_eq!(decided(&table, 2, &routed()), None);
+        assert_eq!(
+            decided(&table, 4, &routed()),
+            None,
+            "a port without a guest's ports"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_guest_says_is_about_its_own_ports(
+            bytes in proptest::collection::vec(any::<u8>(), abi::settle::BYTES),
+            close in any::<[bool; 4]>(),
+        ) {
+            let mut bytes: [u8; abi::settle::BYTES] = bytes.try_into().unwrap();
+            let usual = routed().to_bytes();
+            // Near enough to what is right to get anywhere.
+            for (i, part) in [0..4, 8..20, 32..44, 20..32].into_iter().enumerate() {
+                if close[i] {
+                    bytes[part.clone()].copy_from_slice(&usual[part]);
+                }
+            }
+            let table = table(true);
+            let Some(said) = Settled::from_bytes(&bytes) else {
+                return Ok(());
+            };
+            if let Some((key, hop, path)) = decided(&table, 2, &said) {
+                prop_assert_eq!((key.link, hop.out, path.ports), (10, 13, [0, 1, 2, 3]));
+                prop_assert_eq!(&hop.macs[..6], &GUEST[0].0);
+                prop_assert_eq!(&hop.to_macs[6..], &GUEST[1].0);
+            }
+        }
+    }
+}
