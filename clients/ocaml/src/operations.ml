@@ -6,17 +6,17 @@ let list_applications ?name node = Call.json node (Call.list Models.Application_
 (** Admits a program as an application, whose sockets a network stack module serves. *)
 let admit_application node body = Call.json node Models.Admitted.of_yojson ~body:(Models.Admission.to_yojson body) "POST" [ "v1"; "applications" ]
 
-(** Shows an application. *)
-let show_application node name = Call.json node Models.Application_object.of_yojson "GET" [ "v1"; "applications"; name ]
-
-(** Creates an application, or changes it to match the body. With another `nsm`, new sockets go there; present ones stay where they are. `properties` and `restart` can change, too. *)
-let put_application node name body = Call.json node Models.Application_object.of_yojson ~body:(Models.Application_object.to_yojson body) "PUT" [ "v1"; "applications"; name ]
-
 (** Removes an application. Its sockets are closed. A program that the node runs ends, by SIGTERM and after 10 s by SIGKILL; other programs go on without sockets. *)
 let delete_application node name = Call.unit node "DELETE" [ "v1"; "applications"; name ]
 
+(** Shows an application. *)
+let show_application node name = Call.json node Models.Application_object.of_yojson "GET" [ "v1"; "applications"; name ]
+
 (** Changes fields of an application (JSON merge patch); null resets a field. With another `nsm`, new sockets go there; present ones stay where they are. `properties` and `restart` can change, too. *)
 let patch_application node name body = Call.json node Models.Application_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "applications"; name ]
+
+(** Changes an application to match the body. With another `nsm`, new sockets go there; present ones stay where they are. `properties` and `restart` can change, too. *)
+let put_application node name body = Call.json node Models.Application_object.of_yojson ~body:(Models.Application_object.to_yojson body) "PUT" [ "v1"; "applications"; name ]
 
 (** Lists the sockets of an application. *)
 let list_sockets node name = Call.json node (Call.list Models.Socket.of_yojson) "GET" [ "v1"; "applications"; name; "sockets" ]
@@ -27,11 +27,11 @@ let trace_sockets ?after node name = Call.json node Models.Socket_trace.of_yojso
 (** Lists the crash reports of guests that the node keeps, oldest first. *)
 let list_crashes ?name node = Call.json node (Call.list Models.Crash_report.of_yojson) ~query:[ ("name", name) ] "GET" [ "v1"; "crashes" ]
 
-(** Shows a crash report, by its number or as the last one of a guest. *)
-let show_crash node name = Call.json node Models.Crash_report.of_yojson "GET" [ "v1"; "crashes"; name ]
-
 (** Removes a crash report by its number, or those of guests by a name or a pattern. *)
 let remove_crashes node name = Call.unit node "DELETE" [ "v1"; "crashes"; name ]
+
+(** Shows a crash report, by its number or as the last one of a guest. *)
+let show_crash node name = Call.json node Models.Crash_report.of_yojson "GET" [ "v1"; "crashes"; name ]
 
 (** Lists what happened: the events that the node keeps. *)
 let list_events ?name ?since node = Call.json node (Call.list Models.Event.of_yojson) ~query:[ ("name", name); ("since", since) ] "GET" [ "v1"; "events" ]
@@ -51,17 +51,17 @@ let list_flows ?name node = Call.json node (Call.list Models.Flow_object.of_yojs
 (** Creates a flow. On a VNIC that is down, the flow waits until it is up. *)
 let create_flow node body = Call.json node Models.Flow_object.of_yojson ~body:(Models.Flow_object.to_yojson body) "POST" [ "v1"; "flows" ]
 
-(** Shows a flow. *)
-let show_flow node name = Call.json node Models.Flow_object.of_yojson "GET" [ "v1"; "flows"; name ]
-
-(** Creates a flow, or changes it to match the body. A changed flow is another one in the switch: it counts from 0, and its frames have no limit for a moment. *)
-let put_flow node name body = Call.json node Models.Flow_object.of_yojson ~body:(Models.Flow_object.to_yojson body) "PUT" [ "v1"; "flows"; name ]
-
 (** Removes a flow. *)
 let delete_flow node name = Call.unit node "DELETE" [ "v1"; "flows"; name ]
 
+(** Shows a flow. *)
+let show_flow node name = Call.json node Models.Flow_object.of_yojson "GET" [ "v1"; "flows"; name ]
+
 (** Changes fields of a flow (JSON merge patch); null resets a field. A changed flow is another one in the switch: it counts from 0, and its frames have no limit for a moment. *)
 let patch_flow node name body = Call.json node Models.Flow_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "flows"; name ]
+
+(** Creates a flow, or changes it to match the body. A changed flow is another one in the switch: it counts from 0, and its frames have no limit for a moment. *)
+let put_flow node name body = Call.json node Models.Flow_object.of_yojson ~body:(Models.Flow_object.to_yojson body) "PUT" [ "v1"; "flows"; name ]
 
 (** Does something with many guests at once, by names and patterns; the answer has each guest as soon as it is done. Each is given to [found], which may raise an exception to go no further. *)
 let act_on_guests node body found = Call.grow node Models.Guest_outcome.of_yojson ~body:(Models.Guest_action.to_yojson body) "POST" [ "v1"; "guest-actions" ] found
@@ -84,29 +84,29 @@ let list_guests ?name node = Call.json node (Call.list Models.Guest_object.of_yo
 (** Creates a guest. The answer comes when the guest runs; a guest that does not start is removed. *)
 let create_guest node body = Call.json node Models.Guest_object.of_yojson ~body:(Models.Guest_object.to_yojson body) "POST" [ "v1"; "guests" ]
 
-(** Shows a guest. *)
-let show_guest node name = Call.json node Models.Guest_object.of_yojson "GET" [ "v1"; "guests"; name ]
-
-(** Creates a guest, or changes it to match the body. `restart`, `health`, `cpu-max` and `memory-max` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. *)
-let put_guest node name body = Call.json node Models.Guest_object.of_yojson ~body:(Models.Guest_object.to_yojson body) "PUT" [ "v1"; "guests"; name ]
-
 (** Removes a guest. The VNICs made for it are removed with it. *)
 let delete_guest node name = Call.unit node "DELETE" [ "v1"; "guests"; name ]
+
+(** Shows a guest. *)
+let show_guest node name = Call.json node Models.Guest_object.of_yojson "GET" [ "v1"; "guests"; name ]
 
 (** Changes fields of a guest (JSON merge patch); null resets a field. `restart`, `health`, `cpu-max` and `memory-max` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. *)
 let patch_guest node name body = Call.json node Models.Guest_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "guests"; name ]
 
+(** Creates a guest, or changes it to match the body. `restart`, `health`, `cpu-max` and `memory-max` hold at once, and so does `config` by a hotswap that keeps state. Other changes of a guest that runs hold from its next start on, as `status.pending` says. *)
+let put_guest node name body = Call.json node Models.Guest_object.of_yojson ~body:(Models.Guest_object.to_yojson body) "PUT" [ "v1"; "guests"; name ]
+
 (** Makes copies of a guest, with its state and addresses of their own; the answer has each as soon as it runs. *)
 let clone_guest node name body = Call.json node (Call.list Models.Guest_outcome.of_yojson) ~body:(Models.Clones.to_yojson body) "POST" [ "v1"; "guests"; name; "clone" ]
+
+(** Uninstalls a configuration of a guest; the others keep their state. *)
+let uninstall_configuration node name configuration = Call.unit node "DELETE" [ "v1"; "guests"; name; "configurations"; configuration ]
 
 (** Shows a configuration that a guest runs beside its main one. *)
 let show_configuration node name configuration = Call.json node Models.Configuration.of_yojson "GET" [ "v1"; "guests"; name; "configurations"; configuration ]
 
 (** Installs or replaces another configuration of a guest; others keep their state. *)
 let install_configuration node name configuration body = Call.json node Models.Guest_object.of_yojson ~body:(Models.Configuration.to_yojson body) "PUT" [ "v1"; "guests"; name; "configurations"; configuration ]
-
-(** Uninstalls a configuration of a guest; the others keep their state. *)
-let uninstall_configuration node name configuration = Call.unit node "DELETE" [ "v1"; "guests"; name; "configurations"; configuration ]
 
 (** Shows what a guest printed: the lines that the node keeps of it. *)
 let show_guest_log ?run ?since ?tail node name = Call.json node (Call.list Models.Log_line.of_yojson) ~query:[ ("run", Option.map string_of_bool run); ("since", since); ("tail", Option.map string_of_int tail) ] "GET" [ "v1"; "guests"; name; "log" ]
@@ -138,23 +138,23 @@ let list_links ?name node = Call.json node (Call.list Models.Link_object.of_yojs
 (** Creates a link. The interface belongs to the switch until the link is removed. *)
 let create_link node body = Call.json node Models.Link_object.of_yojson ~body:(Models.Link_object.to_yojson body) "POST" [ "v1"; "links" ]
 
-(** Shows a link. *)
-let show_link node name = Call.json node Models.Link_object.of_yojson "GET" [ "v1"; "links"; name ]
-
-(** Creates a link, or changes it to match the body. *)
-let put_link node name body = Call.json node Models.Link_object.of_yojson ~body:(Models.Link_object.to_yojson body) "PUT" [ "v1"; "links"; name ]
-
 (** Removes a link. The interface is restored to its former state. *)
 let delete_link node name = Call.unit node "DELETE" [ "v1"; "links"; name ]
+
+(** Shows a link. *)
+let show_link node name = Call.json node Models.Link_object.of_yojson "GET" [ "v1"; "links"; name ]
 
 (** Changes fields of a link (JSON merge patch); null resets a field. Properties hold from the next frame on. *)
 let patch_link node name body = Call.json node Models.Link_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "links"; name ]
 
-(** Shows the node's version, processes and number of resources. *)
-let show_node node = Call.json node Models.Node_status.of_yojson "GET" [ "v1"; "node" ]
+(** Creates a link, or changes it to match the body. *)
+let put_link node name body = Call.json node Models.Link_object.of_yojson ~body:(Models.Link_object.to_yojson body) "PUT" [ "v1"; "links"; name ]
 
 (** Removes all guests, VNICs, links, the switch and the state, and ends the node; `confirm` must be true. *)
 let purge_node node body = Call.unit node ~body:(Models.Purge.to_yojson body) "DELETE" [ "v1"; "node" ]
+
+(** Shows the node's version, processes and number of resources. *)
+let show_node node = Call.json node Models.Node_status.of_yojson "GET" [ "v1"; "node" ]
 
 (** Ends the guests that run and of which no record is left; the answer lists them. *)
 let end_unknown node = Call.json node (Call.list Models.Unknown_guest.of_yojson) "POST" [ "v1"; "node"; "end-unknown" ]
@@ -168,17 +168,17 @@ let list_nsms ?name node = Call.json node (Call.list Models.Nsm_object.of_yojson
 (** Creates a network stack module. The answer comes when it serves; one that does not start is removed. *)
 let create_nsm node body = Call.json node Models.Nsm_object.of_yojson ~body:(Models.Nsm_object.to_yojson body) "POST" [ "v1"; "nsms" ]
 
-(** Shows a network stack module. *)
-let show_nsm node name = Call.json node Models.Nsm_object.of_yojson "GET" [ "v1"; "nsms"; name ]
-
-(** Creates a network stack module, or changes it to match the body. Its `properties` can change, at once, and its `cores`: it restarts, as if it had ended. *)
-let put_nsm node name body = Call.json node Models.Nsm_object.of_yojson ~body:(Models.Nsm_object.to_yojson body) "PUT" [ "v1"; "nsms"; name ]
-
 (** Removes a network stack module. No application may use it. *)
 let delete_nsm node name = Call.unit node "DELETE" [ "v1"; "nsms"; name ]
 
+(** Shows a network stack module. *)
+let show_nsm node name = Call.json node Models.Nsm_object.of_yojson "GET" [ "v1"; "nsms"; name ]
+
 (** Changes fields of a network stack module (JSON merge patch); null resets a field. Its `properties` can change, at once, and its `cores`: it restarts, as if it had ended. *)
 let patch_nsm node name body = Call.json node Models.Nsm_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "nsms"; name ]
+
+(** Creates a network stack module, or changes it to match the body. Its `properties` can change, at once, and its `cores`: it restarts, as if it had ended. *)
+let put_nsm node name body = Call.json node Models.Nsm_object.of_yojson ~body:(Models.Nsm_object.to_yojson body) "PUT" [ "v1"; "nsms"; name ]
 
 (** Shows the counters of all attached interfaces, VNICs and patches. *)
 let list_stats node = Call.json node (Call.list Models.Port_stats.of_yojson) "GET" [ "v1"; "stats" ]
@@ -195,17 +195,17 @@ let list_stubs ?name node = Call.json node (Call.list Models.Stub_object.of_yojs
 (** Creates a stub. *)
 let create_stub node body = Call.json node Models.Stub_object.of_yojson ~body:(Models.Stub_object.to_yojson body) "POST" [ "v1"; "stubs" ]
 
-(** Shows a stub. *)
-let show_stub node name = Call.json node Models.Stub_object.of_yojson "GET" [ "v1"; "stubs"; name ]
-
-(** Creates a stub, or changes it to match the body. The MTU of a stub cannot change. *)
-let put_stub node name body = Call.json node Models.Stub_object.of_yojson ~body:(Models.Stub_object.to_yojson body) "PUT" [ "v1"; "stubs"; name ]
-
 (** Removes a stub. No VNIC may be on it. *)
 let delete_stub node name = Call.unit node "DELETE" [ "v1"; "stubs"; name ]
 
+(** Shows a stub. *)
+let show_stub node name = Call.json node Models.Stub_object.of_yojson "GET" [ "v1"; "stubs"; name ]
+
 (** Changes fields of a stub (JSON merge patch); null resets a field. The MTU of a stub cannot change. *)
 let patch_stub node name body = Call.json node Models.Stub_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "stubs"; name ]
+
+(** Creates a stub, or changes it to match the body. The MTU of a stub cannot change. *)
+let put_stub node name body = Call.json node Models.Stub_object.of_yojson ~body:(Models.Stub_object.to_yojson body) "PUT" [ "v1"; "stubs"; name ]
 
 (** Lists the switches of all links. *)
 let list_switches ?name node = Call.json node (Call.list Models.Switch_function_object.of_yojson) ~query:[ ("name", name) ] "GET" [ "v1"; "switches" ]
@@ -213,11 +213,11 @@ let list_switches ?name node = Call.json node (Call.list Models.Switch_function_
 (** Shows the switch of a link. *)
 let show_switch node name = Call.json node Models.Switch_function_object.of_yojson "GET" [ "v1"; "switches"; name ]
 
-(** Creates the switch of a link, or changes it to match the body. *)
-let put_switch node name body = Call.json node Models.Switch_function_object.of_yojson ~body:(Models.Switch_function_object.to_yojson body) "PUT" [ "v1"; "switches"; name ]
-
 (** Changes fields of the switch of a link (JSON merge patch); null resets a field. *)
 let patch_switch node name body = Call.json node Models.Switch_function_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "switches"; name ]
+
+(** Changes the switch of a link to match the body. *)
+let put_switch node name body = Call.json node Models.Switch_function_object.of_yojson ~body:(Models.Switch_function_object.to_yojson body) "PUT" [ "v1"; "switches"; name ]
 
 (** Lists the entries of a link's flow table: made by command, or learned. *)
 let list_entries node name = Call.json node (Call.list Models.Entry.of_yojson) "GET" [ "v1"; "switches"; name; "flows" ]
@@ -240,29 +240,29 @@ let list_vnics ?name node = Call.json node (Call.list Models.Vnic_object.of_yojs
 (** Creates a VNIC. Its interface in a namespace or on the host is made with it. One with `guest` waits for a frame. *)
 let create_vnic node body = Call.json node Models.Vnic_object.of_yojson ~body:(Models.Vnic_object.to_yojson body) "POST" [ "v1"; "vnics" ]
 
-(** Shows a VNIC. *)
-let show_vnic node name = Call.json node Models.Vnic_object.of_yojson "GET" [ "v1"; "vnics"; name ]
-
-(** Creates a VNIC, or changes it to match the body. `properties` and `addresses` can change; properties hold from the next frame on. *)
-let put_vnic node name body = Call.json node Models.Vnic_object.of_yojson ~body:(Models.Vnic_object.to_yojson body) "PUT" [ "v1"; "vnics"; name ]
-
 (** Removes a VNIC. Its interface is removed with it, or the guest that it started; no other guest may have it. *)
 let delete_vnic node name = Call.unit node "DELETE" [ "v1"; "vnics"; name ]
+
+(** Shows a VNIC. *)
+let show_vnic node name = Call.json node Models.Vnic_object.of_yojson "GET" [ "v1"; "vnics"; name ]
 
 (** Changes fields of a VNIC (JSON merge patch); null resets a field. `properties` and `addresses` can change; properties hold from the next frame on. *)
 let patch_vnic node name body = Call.json node Models.Vnic_object.of_yojson ~body:(Fun.id body) "PATCH" [ "v1"; "vnics"; name ]
 
+(** Creates a VNIC, or changes it to match the body. `properties` and `addresses` can change; properties hold from the next frame on. *)
+let put_vnic node name body = Call.json node Models.Vnic_object.of_yojson ~body:(Models.Vnic_object.to_yojson body) "PUT" [ "v1"; "vnics"; name ]
+
 (** Lists wires. The configurations of guests are omitted. *)
 let list_wires ?name node = Call.json node (Call.list Models.Wire_object.of_yojson) ~query:[ ("name", name) ] "GET" [ "v1"; "wires" ]
+
+(** Removes a wire. All its parts are removed with it. *)
+let delete_wire node name = Call.unit node "DELETE" [ "v1"; "wires"; name ]
 
 (** Shows a wire. *)
 let show_wire node name = Call.json node Models.Wire_object.of_yojson "GET" [ "v1"; "wires"; name ]
 
 (** Makes a wire match the body, as a whole or not at all. The answer lists the steps. *)
 let apply_wire node name body = Call.json node Models.Wire_change.of_yojson ~body:(Models.Wire_object.to_yojson body) "PUT" [ "v1"; "wires"; name ]
-
-(** Removes a wire. All its parts are removed with it. *)
-let delete_wire node name = Call.unit node "DELETE" [ "v1"; "wires"; name ]
 
 (** Lists the steps that applying a wire would take. *)
 let compare_wire node name body = Call.json node Models.Wire_change.of_yojson ~body:(Models.Wire_object.to_yojson body) "POST" [ "v1"; "wires"; name; "diff" ]

@@ -28,7 +28,7 @@ export interface paths {
         };
         /** Shows an application. */
         get: operations["show-application"];
-        /** Creates an application, or changes it to match the body. With another `nsm`, new sockets go there; present ones stay where they are. `properties` and `restart` can change, too. */
+        /** Changes an application to match the body. With another `nsm`, new sockets go there; present ones stay where they are. `properties` and `restart` can change, too. */
         put: operations["put-application"];
         post?: never;
         /** Removes an application. Its sockets are closed. A program that the node runs ends, by SIGTERM and after 10 s by SIGKILL; other programs go on without sockets. */
@@ -701,7 +701,7 @@ export interface paths {
         };
         /** Shows the switch of a link. */
         get: operations["show-switch"];
-        /** Creates the switch of a link, or changes it to match the body. */
+        /** Changes the switch of a link to match the body. */
         put: operations["put-switch"];
         post?: never;
         delete?: never;
@@ -1306,7 +1306,8 @@ export interface components {
             cpus?: number | null;
             /**
              * @description The file of its configuration. In a wire's file it is read from there, relative to the wire's
-             *     own folder, unless it is a function's name; in the API it is the configuration's name in messages.
+             *     own folder, unless it is a function's name; in the API it is the configuration's name in messages, and `config` is
+             *     needed beside it.
              */
             file?: string | null;
             /**
@@ -1379,7 +1380,8 @@ export interface components {
             cpus?: number | null;
             /**
              * @description The file of its configuration. In a wire's file it is read from there, relative to the wire's
-             *     own folder, unless it is a function's name; in the API it is the configuration's name in messages.
+             *     own folder, unless it is a function's name; in the API it is the configuration's name in messages, and `config` is
+             *     needed beside it.
              */
             file?: string | null;
             /**
@@ -2402,7 +2404,7 @@ export interface components {
              */
             aging?: number | null;
             /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
-            lookup?: string | Record<string, unknown> | null;
+            lookup?: ("learning" | "hash" | "flow-table") | Record<string, unknown> | null;
             /**
              * Format: uint32
              * @description Most addresses that are learned behind one port.
@@ -2433,7 +2435,7 @@ export interface components {
              */
             aging?: number | null;
             /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
-            lookup?: string | Record<string, unknown> | null;
+            lookup?: ("learning" | "hash" | "flow-table") | Record<string, unknown> | null;
             /**
              * Format: uint32
              * @description Most addresses that are learned behind one port.
@@ -2475,7 +2477,7 @@ export interface components {
              */
             file?: string | null;
             /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
-            lookup?: string | Record<string, unknown>;
+            lookup?: ("learning" | "hash" | "flow-table") | Record<string, unknown>;
             /**
              * Format: uint32
              * @description Most addresses that are learned behind one port.
@@ -2499,7 +2501,7 @@ export interface components {
              */
             aging?: number;
             /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
-            lookup?: string | Record<string, unknown>;
+            lookup?: ("learning" | "hash" | "flow-table") | Record<string, unknown>;
             /**
              * @description Highest number of addresses learned for one port.
              * @default 1024
@@ -3526,7 +3528,8 @@ export interface operations {
                     cpus?: number | null;
                     /**
                      * @description The file of its configuration. In a wire's file it is read from there, relative to the wire's
-                     *     own folder, unless it is a function's name; in the API it is the configuration's name in messages.
+                     *     own folder, unless it is a function's name; in the API it is the configuration's name in messages, and `config` is
+                     *     needed beside it.
                      */
                     file?: string | null;
                     /**
@@ -4491,7 +4494,7 @@ export interface operations {
                      */
                     aging?: number | null;
                     /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
-                    lookup?: string | Record<string, unknown> | null;
+                    lookup?: ("learning" | "hash" | "flow-table") | Record<string, unknown> | null;
                     /**
                      * Format: uint32
                      * @description Most addresses that are learned behind one port.
@@ -4648,7 +4651,7 @@ export interface operations {
                      */
                     file?: string | null;
                     /** @description The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`. */
-                    lookup?: string | Record<string, unknown>;
+                    lookup?: ("learning" | "hash" | "flow-table") | Record<string, unknown>;
                     /**
                      * Format: uint32
                      * @description Most addresses that are learned behind one port.

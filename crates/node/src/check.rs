@@ -121,7 +121,7 @@ pub fn check(
     stand: &str,
 ) -> Diagnostics {
     let files = BTreeMap::from([(String::new(), file.to_string())]);
-    check_all(
+    let (diagnostics, _) = check_all(
         source,
         &files,
         interfaces,
@@ -129,7 +129,8 @@ pub fn check(
         stand,
         CheckContext::Nothing,
         &[],
-    )
+    );
+    diagnostics
 }
 
 /// Whether a guest may run other configurations later, and its former specification.
@@ -159,6 +160,16 @@ pub fn check_guest(
     stand: &str,
     had: Option<&Guest>,
 ) -> Diagnostics {
+    check_fields(spec, interfaces, stand, had).0
+}
+
+/// As [`check_guest`], with the field that the first error is about.
+pub(crate) fn check_fields(
+    spec: &Guest,
+    interfaces: &[(String, [u8; 6])],
+    stand: &str,
+    had: Option<&Guest>,
+) -> (Diagnostics, String) {
     check_all(
         spec.text().as_bytes(),
         &spec.files(),
@@ -181,8 +192,9 @@ fn check_all(
     stand: &str,
     later: CheckContext<'_>,
     health: &[Health],
-) -> Diagnostics {
+) -> (Diagnostics, String) {
     let mut diagnostics = Diagnostics::new();
+    let mut field = String::from("config");
     let library = elements::guest_library();
     let all = click::configurations::split(source);
     let (_, source) = click::settings::split(all.main);
@@ -194,6 +206,9 @@ fn check_all(
                     CheckContext::Nothing => "as in --link",
                     CheckContext::Installs(_) => "in `interfaces`, as in",
                 };
+                if diagnostics.errors() == 0 {
+                    field = format!("interfaces.{interface}");
+                }
                 diagnostics.error(
                     &location,
                     format_args!(
@@ -218,10 +233,17 @@ fn check_all(
         let main = [("", all.main)];
         for (name, text) in main.iter().chain(&all.installed).copied() {
             let file = files.get(name).map_or(name, String::as_str);
-            say_unknown(text, file, |it| knew(had, name, it), &mut diagnostics);
+            let before = diagnostics.errors();
+            let unknown = say_unknown(text, file, |it| knew(had, name, it), &mut diagnostics);
+            if let (0, Some(unknown)) = (before, unknown) {
+                field = match name {
+                    "" => format!("variables.{unknown}"),
+                    name => format!("configurations.{name}.variables.{unknown}"),
+                };
+            }
         }
         if diagnostics.errors() > 0 {
-            return diagnostics;
+            return (diagnostics, field);
         }
         say_ports(&flat, interfaces, &mut diagnostics);
         let dry = Dry {
@@ -234,15 +256,18 @@ fn check_all(
             say_parameters(text, file, &mut diagnostics);
         }
         if let Some(mut router) = router {
-            for check in health {
+            for (i, check) in health.iter().enumerate() {
                 if let Err(why) = check_handler(&mut router, check, &all) {
+                    if diagnostics.errors() == 0 {
+                        field = format!("health[{i}]");
+                    }
                     diagnostics.error_here(why);
                 }
             }
             router.end();
         }
     }
-    diagnostics
+    (diagnostics, field)
 }
 
 /// The graph of `source`, a configuration with settings in front, and for each element whether its first input pulls:
@@ -410,13 +435,14 @@ fn unused<'a>(
     new.filter(|name| !is_used(name)).collect()
 }
 
-/// Says which variables a configuration, with its settings in front, has no use for.
+/// Says which variables a configuration, with its settings in front, has no use for, and returns the first.
 fn say_unknown(
     text: &[u8],
     file: &str,
     is_known: impl Fn(&str) -> bool,
     diagnostics: &mut Diagnostics,
-) {
+) -> Option<String> {
+    let mut first = None;
     let (variables, source) = click::settings::split(text);
     let source = click::text::decode(source);
     let is_used = |name: &str| {
@@ -431,8 +457,10 @@ fn say_unknown(
             diagnostics.error_here(format_args!(
                 "{file} has no variable ‘{name}’: its text has no ${name}"
             ));
+            first.get_or_insert(name);
         }
     }
+    first
 }
 
 /// Says which parameters of a function the errors in its configuration are about.
@@ -668,7 +696,7 @@ mod tests {
         // A configuration that is installed later may have it.
         let (files, interfaces) = (BTreeMap::new(), [("b".to_string(), [2; 6])]);
         let later = CheckContext::Installs(None);
-        let said = check_all(b"Idle -> Discard;", &files, &interfaces, 1, "x", later, &[]);
+        let (said, _) = check_all(b"Idle -> Discard;", &files, &interfaces, 1, "x", later, &[]);
         assert_eq!((said.errors(), said.warnings()), (0, 1), "{said}");
     }
 

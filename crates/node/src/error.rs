@@ -235,8 +235,8 @@ macro_rules! faults {
 
             /// The field of the request that is wrong.
             #[expect(unused_variables, reason = "the field of few is one of their parts")]
-            pub fn field(&self) -> Option<&'static str> {
-                match self { $(Fault::$name { $($part),* } => [$($field,)? ""].first().copied().filter(|f: &&str| !f.is_empty()),)* }
+            pub fn field(&self) -> Option<String> {
+                match self { $(Fault::$name { $($part),* } => [$($field.to_string(),)? String::new()].into_iter().next().filter(|it| !it.is_empty()),)* }
             }
         }
 
@@ -259,10 +259,10 @@ faults! {
     NoLinkThere { interface: String, link: String } NotFound =>
         "it has no link ‘{link}’ for interface ‘{interface}’: `weir link show` there lists its links; `links` says which one the interface gets";
     /// A link where a stub is asked for.
-    NoStub { name: String } Invalid =>
+    NoStub { name: String } NotFound =>
         "‘{name}’ is an attached interface, not a stub: `weir link show {name}` shows it, `weir link detach {name}` removes it";
     /// A stub where a link is asked for.
-    IsStub { name: String } Invalid =>
+    IsStub { name: String } NotFound =>
         "‘{name}’ is a stub, which has no interface: `weir stub show {name}` shows it, `weir stub delete {name}` removes it, `weir switch set {name}` changes it, and properties are set on its VNICs";
     /// No VNIC.
     NoVnic { name: String } NotFound => "no VNIC ‘{name}’: `weir vnic show` lists them";
@@ -318,7 +318,7 @@ faults! {
         "`cores` is {cores}: an NSM has 1 to {most} workers";
     /// An NSM that is a program, without one.
     NsmWithoutProgram {} Invalid "run" =>
-        "an NSM of kind `program` needs its program: `weir nsm create NAME --kind program -- PROGRAM ARGUMENT…`";
+        "an NSM of kind `program` needs its program, as `run`";
     /// A user NSM without a link.
     NsmWithoutLink {} Invalid "link" =>
         "a user NSM needs the link or stub that its VNIC is on, as `link`: `weir link show` and `weir stub show` list them";
@@ -331,7 +331,7 @@ faults! {
     NotOnLink { port: String, link: String } NotFound "port" =>
         "‘{port}’ is not a VNIC on ‘{link}’: `weir vnic show` lists them";
     /// A guest's interface on nothing.
-    StandsOnNothing { guest: String, interface: String, on: String } NotFound "interfaces" =>
+    StandsOnNothing { guest: String, interface: String, on: String } NotFound format!("interfaces.{interface}") =>
         "interface ‘{interface}’ of guest ‘{guest}’: no VNIC or link ‘{on}’: `weir vnic show` and `weir link show` list them";
     /// A namespace that is to exist.
     NoNamespace { name: String } NotFound "existing" =>
@@ -486,8 +486,8 @@ faults! {
     NotRunning { guest: String } Refused =>
         "guest ‘{guest}’ does not run: `weir start {guest}` first";
     /// Fields that cannot change in use.
-    Fixed { what: &'static str, name: String, can: &'static str } InUse =>
-        "only {can} of {what} ‘{name}’ can change in use: remove it first, then create it with the new specification";
+    Fixed { what: &'static str, name: String, can: &'static str, field: String } InUse field =>
+        "`{field}` cannot change: only {can} of {what} ‘{name}’ can change in use; remove it first, then create it with the new specification";
     /// A wire that is being changed.
     WireChanging { name: String } InUse =>
         "wire ‘{name}’ is being changed: try again later";
@@ -585,7 +585,7 @@ impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
         Error {
             kind: fault.kind(),
-            field: fault.field().map(str::to_string),
+            field: fault.field(),
             error: fault.to_string(),
         }
     }
@@ -616,7 +616,7 @@ impl From<switch::links::LinkError> for Error {
         let field = if let Some(error) = error.as_kind::<VxlanError>() {
             match error {
                 VxlanError::Vni(_) => Some("vxlan.vni"),
-                VxlanError::PortTaken(_) => Some("vxlan.port"),
+                VxlanError::Port | VxlanError::PortTaken(_) => Some("vxlan.port"),
                 VxlanError::Local(_) => Some("vxlan.local"),
                 VxlanError::Socket(_) => None,
                 _ => Some("vxlan.remotes"),

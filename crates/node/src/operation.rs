@@ -301,6 +301,16 @@ impl<B: Payload, T: Payload> Operation<B, T> {
         B::query().is_none() && !serde_json::to_value(&self.body).is_ok_and(|it| it.is_null())
     }
 
+    /// How its body looks, if that is short.
+    pub fn example_text(&self) -> String {
+        const LONG: usize = 100;
+        let text = serde_json::to_string(&self.body).unwrap_or_default();
+        if text.len() > LONG || text == "{}" {
+            return "an object, {} at least".into();
+        }
+        format!("an object, as in {text}")
+    }
+
     /// The least role that may ask for it.
     pub fn role(&self) -> Role {
         match (self.method, self.id.as_str()) {
@@ -321,6 +331,9 @@ impl<B: Payload, T: Payload> Operation<B, T> {
     /// Parses a request's query.
     pub fn parse_query(query: Option<&str>) -> Result<B> {
         if B::query().is_none() {
+            if let Some(query) = query.filter(|it| !it.is_empty()) {
+                return Err(crate::api::no_parameters(query));
+            }
             return serde_json::from_value(Value::Null).map_err(Error::failed);
         }
         let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
@@ -521,6 +534,10 @@ impl<S: Spec> Object<S> {
             Verb::List => (format!("list-{}", S::PATH), format!("Lists {all}.")),
             Verb::Show => (format!("show-{}", S::NOUN), format!("Shows {one}.")),
             Verb::Create => (format!("create-{}", S::NOUN), format!("Creates {one}.")),
+            Verb::Put if !S::VERBS.contains(&Verb::Create) => (
+                format!("put-{}", S::NOUN),
+                format!("Changes {one} to match the body."),
+            ),
             Verb::Put => (
                 format!("put-{}", S::NOUN),
                 format!("Creates {one}, or changes it to match the body."),

@@ -16,6 +16,7 @@ mod routers;
 mod verbs;
 mod wires;
 
+use abi::message::status;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -96,10 +97,13 @@ impl Handle {
             let answer = self.run(move |node| node.answer(asked)).await?;
             if let Some(answer) = answer {
                 let text = String::from_utf8_lossy(&answer.contents).into_owned();
-                return if answer.ok() {
-                    Ok(text)
-                } else {
-                    Err(Error::refused(text))
+                let refused = Error::refused(text.trim_end());
+                return match answer.status {
+                    status::OK => Ok(text),
+                    status::NO_ELEMENT | status::NO_HANDLER | status::NOT_PERMITTED => {
+                        Err(refused.of_field("handler"))
+                    }
+                    _ => Err(refused),
                 };
             }
             if start.elapsed() > ANSWER {

@@ -52,6 +52,7 @@ __all__ = [
     "LinkObject",
     "LinkStatus",
     "LogLine",
+    "Lookup",
     "Migrate",
     "Migrated",
     "Mode",
@@ -788,6 +789,16 @@ class State(StrEnum):
     waiting = "waiting"
 
 
+class Lookup(StrEnum):
+    """
+    The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`.
+    """
+
+    learning = "learning"
+    hash = "hash"
+    flow_table = "flow-table"
+
+
 class Stub(Model):
     """
     A switch without a NIC, as it is written: all in one table, where an unknown key is an error
@@ -796,7 +807,7 @@ class Stub(Model):
 
     aging: int | None = None
     """Seconds after which an address that was not seen again is removed."""
-    lookup: str | dict[str, Any] | None = None
+    lookup: Lookup | dict[str, Any] | None = None
     """The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`."""
     mac_limit: int | None = None
     """Most addresses that are learned behind one port."""
@@ -811,7 +822,7 @@ class SwitchProperties(Model):
 
     aging: int = 300
     """Seconds after which an unused address is removed."""
-    lookup: str | dict[str, Any] | None = None
+    lookup: Lookup | dict[str, Any] | None = None
     """The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`."""
     mac_limit: int = 1024
     """Highest number of addresses learned for one port."""
@@ -1101,7 +1112,8 @@ class Guest(Model):
     file: str | None = None
     """
     The file of its configuration. In a wire's file it is read from there, relative to the wire's
-    own folder, unless it is a function's name; in the API it is the configuration's name in messages.
+    own folder, unless it is a function's name; in the API it is the configuration's name in messages, and `config` is
+    needed beside it.
     """
     health: list[str] | None = None
     """
@@ -1148,7 +1160,8 @@ class GuestObject(Model):
     file: str | None = None
     """
     The file of its configuration. In a wire's file it is read from there, relative to the wire's
-    own folder, unless it is a function's name; in the API it is the configuration's name in messages.
+    own folder, unless it is a function's name; in the API it is the configuration's name in messages, and `config` is
+    needed beside it.
     """
     health: list[str] | None = None
     """
@@ -1416,7 +1429,7 @@ class StubObject(Model):
 
     aging: int | None = None
     """Seconds after which an address that was not seen again is removed."""
-    lookup: str | dict[str, Any] | None = None
+    lookup: Lookup | dict[str, Any] | None = None
     """The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`."""
     mac_limit: int | None = None
     """Most addresses that are learned behind one port."""
@@ -1441,7 +1454,7 @@ class SwitchFunctionObject(Model):
     """
     file: str | None = None
     """The name of a Click configuration in messages. It is not kept."""
-    lookup: str | dict[str, Any] | None = None
+    lookup: Lookup | dict[str, Any] | None = None
     """The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as `{"click": {"config": …}}`."""
     mac_limit: int = 1024
     """Most addresses that are learned behind one port."""

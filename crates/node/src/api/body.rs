@@ -18,12 +18,12 @@ const WAIT: Duration = Duration::from_secs(5);
 /// Bytes that have to come in each further second.
 const RATE: u32 = 1 << 20;
 
-/// A request's body, of at most `most` bytes. One that cannot be parsed is an
+/// A request's body, of at most `most` bytes; `example` says how it looks. One that cannot be parsed is an
 /// [`Error`] that names the field. With it comes the memory that it has, to be dropped after it.
 pub async fn body<T: Payload>(
     client: &Client,
     request: Request,
-    most: usize,
+    (most, example): (usize, &str),
 ) -> Result<(T, Permits)> {
     let is_json = is_json(&request);
     let body = request.into_body();
@@ -34,6 +34,7 @@ pub async fn body<T: Payload>(
     let length = length
         .upper()
         .map_or(most, |upper| most.min(upper as usize));
+    let none = || Error::invalid(format_args!("the request has no body: send {example}"));
     if length == 0 {
         return Err(none());
     }
@@ -53,10 +54,6 @@ pub async fn body<T: Payload>(
         ));
     }
     Ok((T::parse(value)?, room))
-}
-
-fn none() -> Error {
-    Error::invalid("the request has no body: send an object, {} at least")
 }
 
 fn too_long(most: usize) -> Error {

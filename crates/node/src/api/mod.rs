@@ -24,7 +24,7 @@ use hyper_util::rt::TokioIo;
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 
 use crate::config::Role;
-use crate::error::{Error, Fault, Kind, Result};
+use crate::error::{Error, Fault, InField, Kind, Result};
 use crate::kept;
 use crate::migration;
 use crate::model::{
@@ -142,6 +142,7 @@ impl Api {
         let has_body = operation.has_body();
         let (method, longest) = (operation.method, operation.longest);
         let (role, id) = (operation.role(), operation.id.clone());
+        let least = operation.example_text();
         let serve =
             async move |State(handle): State<Handle>, names: PathNames, request: Request| {
                 let headers = request.headers().clone();
@@ -155,7 +156,10 @@ impl Api {
                 }
                 allowed?;
                 let (body, room) = if has_body {
-                    body::body(&client, request, longest).await?
+                    if let Some(query) = request.uri().query().filter(|it| !it.is_empty()) {
+                        return Err(no_parameters(query));
+                    }
+                    body::body(&client, request, (longest, &least)).await?
                 } else {
                     let query = Operation::<B, T>::parse_query(request.uri().query())?;
                     (query, Permits::default())
@@ -205,7 +209,8 @@ impl Api {
                     Object::<S>::list_operation(),
                     |handle, _, selection| async move {
                         let names = selection.names();
-                        let mut all = handle.run(move |node| selected::<S>(node, &names)).await?;
+                        let all = handle.run(move |node| selected::<S>(node, &names)).await;
+                        let mut all = all.in_field("name")?;
                         all.iter_mut().for_each(|one| one.spec.shorten());
                         Ok(all)
                     },
@@ -217,9 +222,15 @@ impl Api {
                     },
                 ),
                 Verb::Create => {
-                    self.on(Object::<S>::create_operation(), |handle, _, new| async move {
-                        S::create_on(handle, new.name, new.spec).await
-                    });
+                    self.on(
+                        Object::<S>::create_operation(),
+                        |handle, _, new| async move {
+                            if new.name.is_empty() {
+                                return Err(Error::invalid("`name` is missing").of_field("name"));
+                            }
+                            S::create_on(handle, new.name, new.spec).await
+                        },
+                    );
                 }
                 Verb::Put => self.on(Object::<S>::put_operation(), put),
                 Verb::Patch => self.on(Object::<S>::patch_operation(), patch),
@@ -230,6 +241,15 @@ impl Api {
             }
         }
     }
+}
+
+/// An operation without parameters was given some.
+pub(crate) fn no_parameters(query: &str) -> Error {
+    let name = query.split(['=', '&']).next().unwrap_or_default();
+    Error::invalid(format_args!(
+        "unknown parameter `{name}`: the operation takes none in its query"
+    ))
+    .of_field(name)
 }
 
 /// The client of a request.
@@ -556,8 +576,9 @@ pub fn description() -> String {
 }
 
 fn pretty(description: &OpenApi) -> String {
-    // It has no map with keys that are not text, which is all that can go wrong.
-    let text = description.to_pretty_json().unwrap_or_default();
+    // It has no map with keys that are not text, which is all that can go wrong. As a value, its fields have an order.
+    let value = serde_json::to_value(description).unwrap_or_default();
+    let text = serde_json::to_string_pretty(&value).unwrap_or_default();
     // The library spells the formats of OpenAPI's registry, uint32 and the like, in its own way.
     text.replace("\"format\": \"u-int", "\"format\": \"uint")
 }

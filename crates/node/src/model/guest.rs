@@ -56,7 +56,8 @@ pub enum Restart {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Guest {
     /// The file of its configuration. In a wire's file it is read from there, relative to the wire's
-    /// own folder, unless it is a function's name; in the API it is the configuration's name in messages.
+    /// own folder, unless it is a function's name; in the API it is the configuration's name in messages, and `config` is
+    /// needed beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub file: Option<PathBuf>,
@@ -87,9 +88,11 @@ pub struct Guest {
     pub memory: Option<Memory>,
     /// Slots of each of its rings, a power of two from 64 to 2048; default: 256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 64, maximum = 2048)]
     pub ring_slots: Option<u32>,
     /// Virtual CPUs; default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 8)]
     pub cpus: Option<usize>,
     /// CPUs of the host that those are tied to, one each in turn; without any, they run on all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -102,6 +105,7 @@ pub struct Guest {
     pub restart: Restart,
     /// Processors of the host that its process may use, as in 0.5; default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0.01, maximum = 1024)]
     pub cpu_max: Option<f64>,
     /// Memory that its process may use, its private memory included; default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -287,7 +291,10 @@ impl<'de> Deserialize<'de> for Memory {
             }
 
             fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<Memory, E> {
-                u64::try_from(bytes).map(Memory).map_err(E::custom)
+                let bytes = u64::try_from(bytes);
+                bytes
+                    .map(Memory)
+                    .map_err(|_| E::custom("a size is not negative"))
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Memory, E> {

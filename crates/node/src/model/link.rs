@@ -45,6 +45,7 @@ pub enum Mode {
 #[serde(deny_unknown_fields)]
 pub struct Tunnel {
     /// The network's number, 24 bits.
+    #[schema(maximum = 16_777_215)]
     pub vni: u32,
     /// The other hosts' addresses, all IPv4 or all IPv6. There may be none yet.
     #[schema(value_type = Vec<String>, example = json!(["192.0.2.2"]))]

@@ -151,10 +151,7 @@ pub fn name_of(fields: &mut Map<String, Value>) -> Result<String> {
     match fields.remove("name") {
         None => Ok(String::new()),
         Some(Value::String(name)) => Ok(name),
-        Some(_) => Err(Error {
-            field: Some("name".into()),
-            ..Error::invalid("`name` is invalid: it is a text")
-        }),
+        Some(_) => Err(Error::invalid("`name` is invalid: a text is expected").of_field("name")),
     }
 }
 
@@ -262,11 +259,22 @@ where
             };
             let error = match what {
                 "missing" => format!("`{field}` is missing"),
-                _ => format!("`{field}` is invalid: {}", plain(&error)),
+                "unknown" => {
+                    let known = error.split_once(", expected ").map_or("none", |(_, it)| it);
+                    let known = known.trim_start_matches("one of ");
+                    format!("unknown field `{field}`: there is {known}")
+                }
+                _ => format!("`{field}` is given twice: give it once"),
             };
             return Error::invalid(error).of_field(&field);
         }
-        let error = plain(&error);
+        let error = match (error.as_str(), path) {
+            ("invalid IP address syntax", path) if path.starts_with("addresses") => {
+                "an address with its prefix length is expected, as in 10.0.0.2/24".into()
+            }
+            ("invalid IP address syntax", _) => "an IP address is expected, as in 192.0.2.2".into(),
+            _ => plain(&error),
+        };
         match path {
             "" => Error::invalid(format_args!(
                 "the request's {part} cannot be parsed: {error}"
@@ -325,12 +333,36 @@ fn value(given: &str) -> String {
         "map" => "an object".into(),
         "sequence" => "a list".into(),
         "null" | "unit value" => "null".into(),
+        "unit variant" => "its name alone".into(),
         other => other.into(),
     })
 }
 
+/// What is wrong with a whole number that its type has no room for, or a list of another length.
+fn out_of_range(error: &str) -> Option<String> {
+    if let Some(rest) = error.strip_prefix("invalid length ") {
+        let (given, wanted) = rest.split_once(", expected an array of length ")?;
+        return Some(format!("{wanted} elements are expected, not {given}"));
+    }
+    let rest = error.strip_prefix("invalid value: integer `")?;
+    let (given, wanted) = rest.split_once("`, expected ")?;
+    let most = match wanted {
+        "u8" => u8::MAX.into(),
+        "u16" => u16::MAX.into(),
+        "u32" => u32::MAX.into(),
+        "u64" | "usize" => u64::MAX,
+        _ => return None,
+    };
+    Some(format!(
+        "{given} is out of range: a whole number from 0 to {most} is expected"
+    ))
+}
+
 /// What is wrong with a value, without the words of a programming language.
 pub(crate) fn plain(error: &str) -> String {
+    if let Some(range) = out_of_range(error) {
+        return range;
+    }
     let given = error
         .strip_prefix("invalid type: ")
         .or_else(|| error.strip_prefix("invalid value: "))
@@ -352,9 +384,6 @@ pub(crate) fn plain(error: &str) -> String {
     }
     if error.starts_with("provided string was not `true` or `false`") {
         return "true or false is expected".into();
-    }
-    if error == "invalid IP address syntax" {
-        return "an address with its prefix length is expected, as in 10.0.0.2/24".into();
     }
     if error == "invalid socket address syntax" {
         return "ADDRESS:PORT is expected, as in 192.0.2.1:6640".into();

@@ -27,6 +27,7 @@ pub struct Stub {
 struct StubFields {
     /// Largest IP packet, in bytes; 1500 if none is given.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 68, maximum = 9216)]
     mtu: Option<u16>,
     /// The lookup function: `learning`, `hash`, `flow-table` or a Click configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,9 +35,11 @@ struct StubFields {
     lookup: Option<LookupKind>,
     /// Seconds after which an address that was not seen again is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
     aging: Option<u32>,
     /// Most addresses that are learned behind one port.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 65_536)]
     mac_limit: Option<u32>,
     /// Highest rate of each port without a `maxbw` of its own.
     #[serde(skip_serializing_if = "Option::is_none")]

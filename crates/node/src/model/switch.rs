@@ -18,8 +18,10 @@ pub struct SwitchFunction {
     #[schema(schema_with = lookup_schema)]
     pub lookup: LookupKind,
     /// Seconds after which an address that was not seen again is removed.
+    #[schema(minimum = 1, maximum = 1_000_000)]
     pub aging: u32,
     /// Most addresses that are learned behind one port.
+    #[schema(minimum = 1, maximum = 65_536)]
     pub mac_limit: u32,
     /// Highest rate of each port without a `maxbw` of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +53,7 @@ fn lookup_of(others: &[Type]) -> Schema {
             "The lookup function: `learning`, `hash`, `flow-table`, or a Click configuration as \
              `{\"click\": {\"config\": …}}`.",
         ))
-        .item(of(Type::String))
+        .item(of(Type::String).enum_values(Some(["learning", "hash", "flow-table"])))
         .item(of(Type::Object));
     let others = others.iter();
     others

@@ -58,6 +58,7 @@ pub struct GuestSeries {
     /// Their name, with `{}` for the number.
     pub name: String,
     /// How many; at most 100 000.
+    #[schema(minimum = 1, maximum = 100_000)]
     pub count: u32,
     /// The first one's number.
     #[serde(default = "first")]

@@ -3,7 +3,7 @@
 use netkernel::protocol::{Status, Token};
 
 use super::Node;
-use super::resource::Resource;
+use super::resource::{Resource, changed};
 use crate::error::{Error, Fault, Kind, Result};
 use crate::host::Usage;
 use crate::model::{
@@ -179,6 +179,7 @@ impl Node {
                 what: "application",
                 name: name.into(),
                 can: "`nsm`, `properties` and `restart`",
+                field: changed(&was.spec, &spec, &["nsm", "properties", "restart"]),
             }
             .into());
         }

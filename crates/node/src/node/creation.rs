@@ -11,7 +11,7 @@ use super::Node;
 use super::copies::{Creation, Origin};
 use super::guests::started;
 use super::vnics::mtu;
-use crate::check::check_guest;
+use crate::check::check_fields;
 use crate::error::{Error, Fault, Kind, Result};
 use crate::host::{CopiedPort, Launch, LaunchPort, Reserved};
 use crate::model::{
@@ -287,10 +287,10 @@ impl Node {
         self.check_settings(name, spec, interfaces)?;
         let named = interfaces.iter().map(|(name, mac)| (name.clone(), mac.0));
         let named: Vec<_> = named.collect();
-        let diagnostics = check_guest(spec, &named, STAND, had);
+        let (diagnostics, field) = check_fields(spec, &named, STAND, had);
         match diagnostics.errors() {
             0 => Ok(diagnostics),
-            _ => Err(Error::invalid(diagnostics.to_string().trim_end()).of_field("config")),
+            _ => Err(Error::invalid(diagnostics.to_string().trim_end()).of_field(&field)),
         }
     }
 

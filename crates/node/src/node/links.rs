@@ -4,7 +4,8 @@ use switch::lookup::FlowDefault;
 use switch::properties::{DomainProperties, PortProperties, cpus_here};
 
 use super::Node;
-use super::resource::Resource;
+use super::resource::{Resource, changed};
+use super::switches::check_lookup;
 use crate::error::{Error, Fault, InField, Result, Subject};
 use crate::model::{
     Class, Link, LinkRecord, LinkStatus, Object, State, VnicRecord, check_interface, check_name,
@@ -50,10 +51,11 @@ impl Resource for Link {
                 what: "link",
                 name: name.into(),
                 can: Link::CHANGEABLE,
+                field: changed(&is, &spec, &["port", "properties"]),
             }
             .into());
         }
-        spec.properties.check().map_err(Error::of_switch)?;
+        spec.properties.check()?;
         if spec.port != is.port {
             node.set_link(name, &spec.port)?;
         }
@@ -138,7 +140,8 @@ impl Node {
         self.check_not_attached(name)?;
         self.check_free(name)?;
         check_port(&spec.port, MTU)?;
-        spec.properties.check().map_err(Error::of_switch)?;
+        spec.properties.check()?;
+        check_lookup(&spec.properties, "properties.lookup")?;
         self.need_switch()?;
         self.check_lanes(&spec.port).in_field("port.lanes")?;
         let change = self.store.change()?;

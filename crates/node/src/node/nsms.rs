@@ -7,7 +7,7 @@ use netkernel::protocol::Status;
 
 use super::Node;
 use super::links::list;
-use super::resource::Resource;
+use super::resource::{Resource, changed};
 use super::vnics::mtu;
 use crate::error::{Error, Fault, InField, Result, Subject};
 use crate::host::{LaunchPort, Usage, network};
@@ -204,6 +204,7 @@ impl Node {
                 what: "NSM",
                 name: name.into(),
                 can: "`properties` and `cores`",
+                field: changed(&was.spec, &spec, &["properties", "cores"]),
             }
             .into());
         }

@@ -43,8 +43,23 @@ pub trait Resource: Spec {
 /// No route leads here: a resource has routes for its own verbs only.
 fn unchangeable<S: Spec>(name: &str) -> Error {
     let (what, name) = (S::NOUN, name.into());
-    let can = "nothing";
-    Fault::Fixed { what, name, can }.into()
+    let (can, field) = ("nothing", String::new());
+    let fault = Fault::Fixed {
+        what,
+        name,
+        can,
+        field,
+    };
+    fault.into()
+}
+
+/// The first field that a new specification has otherwise, beside those that `can` change.
+pub(super) fn changed<S: Spec>(is: &S, new: &S, can: &[&str]) -> String {
+    let [is, new] = [is, new].map(|it| serde_json::to_value(it).unwrap_or_default());
+    let fields = [&is, &new].into_iter().filter_map(|it| it.as_object());
+    let mut names = fields.flat_map(|it| it.keys());
+    let differs = |name: &&String| !can.contains(&name.as_str()) && is[*name] != new[*name];
+    names.find(differs).cloned().unwrap_or_default()
 }
 
 /// The one called `name`, if there is one.

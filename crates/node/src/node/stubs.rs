@@ -5,6 +5,7 @@ use switch::lookup::FlowDefault;
 use super::Node;
 use super::links::{MTU, next_domain};
 use super::resource::Resource;
+use super::switches::check_lookup;
 use crate::error::{Error, Fault, Result};
 use crate::model::{Class, Link, LinkRecord, Object, Stub, check_name, check_stub_mtu};
 
@@ -42,6 +43,7 @@ impl Resource for Stub {
                 what: "stub",
                 name: name.into(),
                 can: "the switch's properties",
+                field: "mtu".into(),
             }
             .into());
         }
@@ -61,6 +63,7 @@ impl Node {
         let mtu = spec.mtu.unwrap_or(MTU);
         check_stub_mtu(mtu)?;
         spec.properties.check().map_err(Error::of_switch)?;
+        check_lookup(&spec.properties, "lookup")?;
         let change = self.store.change()?;
         let link = LinkRecord {
             name: name.into(),

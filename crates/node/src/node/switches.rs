@@ -145,3 +145,11 @@ fn view_switch(link: LinkRecord) -> Object<SwitchFunction> {
     };
     Object::new(link.name, spec)
 }
+
+/// Refuses a Click configuration that cannot be a lookup function; `field` is what has it.
+pub(super) fn check_lookup(properties: &DomainProperties, field: &str) -> Result<()> {
+    if let LookupKind::Click { config } = &properties.lookup {
+        check::lookup(config, "lookup").in_field(&format!("{field}.click.config"))?;
+    }
+    Ok(())
+}

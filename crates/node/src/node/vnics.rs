@@ -7,7 +7,7 @@ use switch::port::guest;
 use switch::properties::{PortProperties, cpus_here};
 
 use super::Node;
-use super::resource::Resource;
+use super::resource::{Resource, changed};
 use crate::error::{Error, Fault, InField, Result, Subject};
 use crate::host::LaunchPort;
 use crate::model::{
@@ -173,6 +173,7 @@ impl Node {
                 what: "VNIC",
                 name: name.into(),
                 can: "`properties` and `addresses`",
+                field: changed(&is.spec, &spec, &["properties", "addresses", "mac"]),
             }
             .into());
         }

@@ -9,6 +9,7 @@ use super::Priority;
 use super::declare::properties;
 use super::prefix::IpPrefix;
 use super::quantity::{Invalid, Quantity, as_text};
+use super::table;
 use super::text::PropertyError;
 use super::units::Bandwidth;
 use super::values::Range;
@@ -173,6 +174,7 @@ impl FlowAttributes {
         {
             return together("local_ip and remote_ip are both IPv4 or both IPv6");
         }
+        table::check(Self::ROWS, self)?;
         let ports = self.local_port.is_some() || self.remote_port.is_some();
         if ports && !self.transport.is_some_and(Transport::has_ports) {
             return together("a port needs transport=tcp, udp or sctp");

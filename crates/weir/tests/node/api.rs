@@ -146,7 +146,10 @@ fn fields_are_changed_by_put_and_patch_and_what_cannot_change_is_told() {
     assert_eq!(error.kind, Kind::InUse);
     assert_contains(&error.error, "only `properties` and `addresses` of");
     let error = refused(json!({"properties": {"colour": 1}}));
-    assert!(error.error.contains("unknown field `colour`"), "{error}");
+    assert!(
+        error.error.contains("unknown field `properties.colour`"),
+        "{error}"
+    );
     let error = refused(json!({"properties": {"mtu": 9000}}));
     assert_eq!(
         (error.kind, error.field.as_deref()),

@@ -45,27 +45,16 @@ class Operations(ABC):
         """Admits a program as an application, whose sockets a network stack module serves."""
         return self._call(models.Admitted, "POST", "/v1/applications", body=body)
 
-    def show_application(self, name: str) -> models.ApplicationObject:
-        """Shows an application."""
-        return self._call(models.ApplicationObject, "GET", f"/v1/applications/{segment(name)}")
-
-    def put_application(
-        self, name: str, body: models.ApplicationObject
-    ) -> models.ApplicationObject:
-        """Creates an application, or changes it to match the body. With another `nsm`, new
-        sockets go there; present ones stay where they are. `properties` and `restart`
-        can change, too.
-        """
-        return self._call(
-            models.ApplicationObject, "PUT", f"/v1/applications/{segment(name)}", body=body
-        )
-
     def delete_application(self, name: str) -> None:
         """Removes an application. Its sockets are closed. A program that the node runs
         ends, by SIGTERM and after 10 s by SIGKILL; other programs go on without
         sockets.
         """
         return self._do("DELETE", f"/v1/applications/{segment(name)}")
+
+    def show_application(self, name: str) -> models.ApplicationObject:
+        """Shows an application."""
+        return self._call(models.ApplicationObject, "GET", f"/v1/applications/{segment(name)}")
 
     def patch_application(self, name: str, body: dict[str, Any]) -> models.ApplicationObject:
         """Changes fields of an application (JSON merge patch); null resets a field. With
@@ -74,6 +63,17 @@ class Operations(ABC):
         """
         return self._call(
             models.ApplicationObject, "PATCH", f"/v1/applications/{segment(name)}", body=body
+        )
+
+    def put_application(
+        self, name: str, body: models.ApplicationObject
+    ) -> models.ApplicationObject:
+        """Changes an application to match the body. With another `nsm`, new sockets go
+        there; present ones stay where they are. `properties` and `restart` can change,
+        too.
+        """
+        return self._call(
+            models.ApplicationObject, "PUT", f"/v1/applications/{segment(name)}", body=body
         )
 
     def list_sockets(self, name: str) -> list[models.Socket]:
@@ -95,13 +95,13 @@ class Operations(ABC):
         """Lists the crash reports of guests that the node keeps, oldest first."""
         return self._call(list[models.CrashReport], "GET", "/v1/crashes", query={"name": name})
 
-    def show_crash(self, name: str) -> models.CrashReport:
-        """Shows a crash report, by its number or as the last one of a guest."""
-        return self._call(models.CrashReport, "GET", f"/v1/crashes/{segment(name)}")
-
     def remove_crashes(self, name: str) -> None:
         """Removes a crash report by its number, or those of guests by a name or a pattern."""
         return self._do("DELETE", f"/v1/crashes/{segment(name)}")
+
+    def show_crash(self, name: str) -> models.CrashReport:
+        """Shows a crash report, by its number or as the last one of a guest."""
+        return self._call(models.CrashReport, "GET", f"/v1/crashes/{segment(name)}")
 
     def list_events(
         self, *, name: str | None = None, since: str | None = None
@@ -137,19 +137,13 @@ class Operations(ABC):
         """Creates a flow. On a VNIC that is down, the flow waits until it is up."""
         return self._call(models.FlowObject, "POST", "/v1/flows", body=body)
 
-    def show_flow(self, name: str) -> models.FlowObject:
-        """Shows a flow."""
-        return self._call(models.FlowObject, "GET", f"/v1/flows/{segment(name)}")
-
-    def put_flow(self, name: str, body: models.FlowObject) -> models.FlowObject:
-        """Creates a flow, or changes it to match the body. A changed flow is another one
-        in the switch: it counts from 0, and its frames have no limit for a moment.
-        """
-        return self._call(models.FlowObject, "PUT", f"/v1/flows/{segment(name)}", body=body)
-
     def delete_flow(self, name: str) -> None:
         """Removes a flow."""
         return self._do("DELETE", f"/v1/flows/{segment(name)}")
+
+    def show_flow(self, name: str) -> models.FlowObject:
+        """Shows a flow."""
+        return self._call(models.FlowObject, "GET", f"/v1/flows/{segment(name)}")
 
     def patch_flow(self, name: str, body: dict[str, Any]) -> models.FlowObject:
         """Changes fields of a flow (JSON merge patch); null resets a field. A changed flow
@@ -157,6 +151,12 @@ class Operations(ABC):
         a moment.
         """
         return self._call(models.FlowObject, "PATCH", f"/v1/flows/{segment(name)}", body=body)
+
+    def put_flow(self, name: str, body: models.FlowObject) -> models.FlowObject:
+        """Creates a flow, or changes it to match the body. A changed flow is another one
+        in the switch: it counts from 0, and its frames have no limit for a moment.
+        """
+        return self._call(models.FlowObject, "PUT", f"/v1/flows/{segment(name)}", body=body)
 
     def act_on_guests(self, body: models.GuestAction) -> Iterator[models.GuestOutcome]:
         """Does something with many guests at once, by names and patterns; the answer has
@@ -216,21 +216,13 @@ class Operations(ABC):
         """
         return self._call(models.GuestObject, "POST", "/v1/guests", body=body)
 
-    def show_guest(self, name: str) -> models.GuestObject:
-        """Shows a guest."""
-        return self._call(models.GuestObject, "GET", f"/v1/guests/{segment(name)}")
-
-    def put_guest(self, name: str, body: models.GuestObject) -> models.GuestObject:
-        """Creates a guest, or changes it to match the body. `restart`, `health`, `cpu-max`
-        and `memory-max` hold at once, and so does `config` by a hotswap that keeps
-        state. Other changes of a guest that runs hold from its next start on, as
-        `status.pending` says.
-        """
-        return self._call(models.GuestObject, "PUT", f"/v1/guests/{segment(name)}", body=body)
-
     def delete_guest(self, name: str) -> None:
         """Removes a guest. The VNICs made for it are removed with it."""
         return self._do("DELETE", f"/v1/guests/{segment(name)}")
+
+    def show_guest(self, name: str) -> models.GuestObject:
+        """Shows a guest."""
+        return self._call(models.GuestObject, "GET", f"/v1/guests/{segment(name)}")
 
     def patch_guest(self, name: str, body: dict[str, Any]) -> models.GuestObject:
         """Changes fields of a guest (JSON merge patch); null resets a field. `restart`,
@@ -240,12 +232,26 @@ class Operations(ABC):
         """
         return self._call(models.GuestObject, "PATCH", f"/v1/guests/{segment(name)}", body=body)
 
+    def put_guest(self, name: str, body: models.GuestObject) -> models.GuestObject:
+        """Creates a guest, or changes it to match the body. `restart`, `health`, `cpu-max`
+        and `memory-max` hold at once, and so does `config` by a hotswap that keeps
+        state. Other changes of a guest that runs hold from its next start on, as
+        `status.pending` says.
+        """
+        return self._call(models.GuestObject, "PUT", f"/v1/guests/{segment(name)}", body=body)
+
     def clone_guest(self, name: str, body: models.Clones) -> list[models.GuestOutcome]:
         """Makes copies of a guest, with its state and addresses of their own; the answer
         has each as soon as it runs.
         """
         return self._call(
             list[models.GuestOutcome], "POST", f"/v1/guests/{segment(name)}/clone", body=body
+        )
+
+    def uninstall_configuration(self, name: str, configuration: str) -> None:
+        """Uninstalls a configuration of a guest; the others keep their state."""
+        return self._do(
+            "DELETE", f"/v1/guests/{segment(name)}/configurations/{segment(configuration)}"
         )
 
     def show_configuration(self, name: str, configuration: str) -> models.Configuration:
@@ -265,12 +271,6 @@ class Operations(ABC):
             "PUT",
             f"/v1/guests/{segment(name)}/configurations/{segment(configuration)}",
             body=body,
-        )
-
-    def uninstall_configuration(self, name: str, configuration: str) -> None:
-        """Uninstalls a configuration of a guest; the others keep their state."""
-        return self._do(
-            "DELETE", f"/v1/guests/{segment(name)}/configurations/{segment(configuration)}"
         )
 
     def show_guest_log(
@@ -350,17 +350,13 @@ class Operations(ABC):
         """Creates a link. The interface belongs to the switch until the link is removed."""
         return self._call(models.LinkObject, "POST", "/v1/links", body=body)
 
-    def show_link(self, name: str) -> models.LinkObject:
-        """Shows a link."""
-        return self._call(models.LinkObject, "GET", f"/v1/links/{segment(name)}")
-
-    def put_link(self, name: str, body: models.LinkObject) -> models.LinkObject:
-        """Creates a link, or changes it to match the body."""
-        return self._call(models.LinkObject, "PUT", f"/v1/links/{segment(name)}", body=body)
-
     def delete_link(self, name: str) -> None:
         """Removes a link. The interface is restored to its former state."""
         return self._do("DELETE", f"/v1/links/{segment(name)}")
+
+    def show_link(self, name: str) -> models.LinkObject:
+        """Shows a link."""
+        return self._call(models.LinkObject, "GET", f"/v1/links/{segment(name)}")
 
     def patch_link(self, name: str, body: dict[str, Any]) -> models.LinkObject:
         """Changes fields of a link (JSON merge patch); null resets a field. Properties
@@ -368,15 +364,19 @@ class Operations(ABC):
         """
         return self._call(models.LinkObject, "PATCH", f"/v1/links/{segment(name)}", body=body)
 
-    def show_node(self) -> models.NodeStatus:
-        """Shows the node's version, processes and number of resources."""
-        return self._call(models.NodeStatus, "GET", "/v1/node")
+    def put_link(self, name: str, body: models.LinkObject) -> models.LinkObject:
+        """Creates a link, or changes it to match the body."""
+        return self._call(models.LinkObject, "PUT", f"/v1/links/{segment(name)}", body=body)
 
     def purge_node(self, body: models.Purge) -> None:
         """Removes all guests, VNICs, links, the switch and the state, and ends the node;
         `confirm` must be true.
         """
         return self._do("DELETE", "/v1/node", body=body)
+
+    def show_node(self) -> models.NodeStatus:
+        """Shows the node's version, processes and number of resources."""
+        return self._call(models.NodeStatus, "GET", "/v1/node")
 
     def end_unknown(self) -> list[models.UnknownGuest]:
         """Ends the guests that run and of which no record is left; the answer lists them."""
@@ -396,20 +396,13 @@ class Operations(ABC):
         """
         return self._call(models.NsmObject, "POST", "/v1/nsms", body=body)
 
-    def show_nsm(self, name: str) -> models.NsmObject:
-        """Shows a network stack module."""
-        return self._call(models.NsmObject, "GET", f"/v1/nsms/{segment(name)}")
-
-    def put_nsm(self, name: str, body: models.NsmObject) -> models.NsmObject:
-        """Creates a network stack module, or changes it to match the body. Its
-        `properties` can change, at once, and its `cores`: it restarts, as if it had
-        ended.
-        """
-        return self._call(models.NsmObject, "PUT", f"/v1/nsms/{segment(name)}", body=body)
-
     def delete_nsm(self, name: str) -> None:
         """Removes a network stack module. No application may use it."""
         return self._do("DELETE", f"/v1/nsms/{segment(name)}")
+
+    def show_nsm(self, name: str) -> models.NsmObject:
+        """Shows a network stack module."""
+        return self._call(models.NsmObject, "GET", f"/v1/nsms/{segment(name)}")
 
     def patch_nsm(self, name: str, body: dict[str, Any]) -> models.NsmObject:
         """Changes fields of a network stack module (JSON merge patch); null resets a
@@ -417,6 +410,13 @@ class Operations(ABC):
         it had ended.
         """
         return self._call(models.NsmObject, "PATCH", f"/v1/nsms/{segment(name)}", body=body)
+
+    def put_nsm(self, name: str, body: models.NsmObject) -> models.NsmObject:
+        """Creates a network stack module, or changes it to match the body. Its
+        `properties` can change, at once, and its `cores`: it restarts, as if it had
+        ended.
+        """
+        return self._call(models.NsmObject, "PUT", f"/v1/nsms/{segment(name)}", body=body)
 
     def list_stats(self) -> list[models.PortStats]:
         """Shows the counters of all attached interfaces, VNICs and patches."""
@@ -440,25 +440,25 @@ class Operations(ABC):
         """Creates a stub."""
         return self._call(models.StubObject, "POST", "/v1/stubs", body=body)
 
-    def show_stub(self, name: str) -> models.StubObject:
-        """Shows a stub."""
-        return self._call(models.StubObject, "GET", f"/v1/stubs/{segment(name)}")
-
-    def put_stub(self, name: str, body: models.StubObject) -> models.StubObject:
-        """Creates a stub, or changes it to match the body. The MTU of a stub cannot
-        change.
-        """
-        return self._call(models.StubObject, "PUT", f"/v1/stubs/{segment(name)}", body=body)
-
     def delete_stub(self, name: str) -> None:
         """Removes a stub. No VNIC may be on it."""
         return self._do("DELETE", f"/v1/stubs/{segment(name)}")
+
+    def show_stub(self, name: str) -> models.StubObject:
+        """Shows a stub."""
+        return self._call(models.StubObject, "GET", f"/v1/stubs/{segment(name)}")
 
     def patch_stub(self, name: str, body: dict[str, Any]) -> models.StubObject:
         """Changes fields of a stub (JSON merge patch); null resets a field. The MTU of a
         stub cannot change.
         """
         return self._call(models.StubObject, "PATCH", f"/v1/stubs/{segment(name)}", body=body)
+
+    def put_stub(self, name: str, body: models.StubObject) -> models.StubObject:
+        """Creates a stub, or changes it to match the body. The MTU of a stub cannot
+        change.
+        """
+        return self._call(models.StubObject, "PUT", f"/v1/stubs/{segment(name)}", body=body)
 
     def list_switches(self, *, name: str | None = None) -> list[models.SwitchFunctionObject]:
         """Lists the switches of all links."""
@@ -470,18 +470,18 @@ class Operations(ABC):
         """Shows the switch of a link."""
         return self._call(models.SwitchFunctionObject, "GET", f"/v1/switches/{segment(name)}")
 
-    def put_switch(
-        self, name: str, body: models.SwitchFunctionObject
-    ) -> models.SwitchFunctionObject:
-        """Creates the switch of a link, or changes it to match the body."""
-        return self._call(
-            models.SwitchFunctionObject, "PUT", f"/v1/switches/{segment(name)}", body=body
-        )
-
     def patch_switch(self, name: str, body: dict[str, Any]) -> models.SwitchFunctionObject:
         """Changes fields of the switch of a link (JSON merge patch); null resets a field."""
         return self._call(
             models.SwitchFunctionObject, "PATCH", f"/v1/switches/{segment(name)}", body=body
+        )
+
+    def put_switch(
+        self, name: str, body: models.SwitchFunctionObject
+    ) -> models.SwitchFunctionObject:
+        """Changes the switch of a link to match the body."""
+        return self._call(
+            models.SwitchFunctionObject, "PUT", f"/v1/switches/{segment(name)}", body=body
         )
 
     def list_entries(self, name: str) -> list[models.Entry]:
@@ -514,21 +514,15 @@ class Operations(ABC):
         """
         return self._call(models.VnicObject, "POST", "/v1/vnics", body=body)
 
-    def show_vnic(self, name: str) -> models.VnicObject:
-        """Shows a VNIC."""
-        return self._call(models.VnicObject, "GET", f"/v1/vnics/{segment(name)}")
-
-    def put_vnic(self, name: str, body: models.VnicObject) -> models.VnicObject:
-        """Creates a VNIC, or changes it to match the body. `properties` and `addresses`
-        can change; properties hold from the next frame on.
-        """
-        return self._call(models.VnicObject, "PUT", f"/v1/vnics/{segment(name)}", body=body)
-
     def delete_vnic(self, name: str) -> None:
         """Removes a VNIC. Its interface is removed with it, or the guest that it started;
         no other guest may have it.
         """
         return self._do("DELETE", f"/v1/vnics/{segment(name)}")
+
+    def show_vnic(self, name: str) -> models.VnicObject:
+        """Shows a VNIC."""
+        return self._call(models.VnicObject, "GET", f"/v1/vnics/{segment(name)}")
 
     def patch_vnic(self, name: str, body: dict[str, Any]) -> models.VnicObject:
         """Changes fields of a VNIC (JSON merge patch); null resets a field. `properties`
@@ -536,9 +530,19 @@ class Operations(ABC):
         """
         return self._call(models.VnicObject, "PATCH", f"/v1/vnics/{segment(name)}", body=body)
 
+    def put_vnic(self, name: str, body: models.VnicObject) -> models.VnicObject:
+        """Creates a VNIC, or changes it to match the body. `properties` and `addresses`
+        can change; properties hold from the next frame on.
+        """
+        return self._call(models.VnicObject, "PUT", f"/v1/vnics/{segment(name)}", body=body)
+
     def list_wires(self, *, name: str | None = None) -> list[models.WireObject]:
         """Lists wires. The configurations of guests are omitted."""
         return self._call(list[models.WireObject], "GET", "/v1/wires", query={"name": name})
+
+    def delete_wire(self, name: str) -> None:
+        """Removes a wire. All its parts are removed with it."""
+        return self._do("DELETE", f"/v1/wires/{segment(name)}")
 
     def show_wire(self, name: str) -> models.WireObject:
         """Shows a wire."""
@@ -549,10 +553,6 @@ class Operations(ABC):
         steps.
         """
         return self._call(models.WireChange, "PUT", f"/v1/wires/{segment(name)}", body=body)
-
-    def delete_wire(self, name: str) -> None:
-        """Removes a wire. All its parts are removed with it."""
-        return self._do("DELETE", f"/v1/wires/{segment(name)}")
 
     def compare_wire(self, name: str, body: models.WireObject) -> models.WireChange:
         """Lists the steps that applying a wire would take."""

@@ -158,11 +158,21 @@ impl Node {
                     _ => Ok(()),
                 };
                 let error = checked.err()?;
-                Some(format!("wire ‘{}’, {}: {error}", new.wire, step.part()))
+                let said = format!("wire ‘{}’, {}: {error}", new.wire, step.part());
+                let part = step.to.as_ref().map_or("", Part::noun);
+                Some((
+                    said,
+                    error.field.map(|it| format!("{part}.{}.{it}", step.name)),
+                ))
             })
             .collect();
+        let (errors, fields): (Vec<_>, Vec<_>) = errors.into_iter().unzip();
         if !errors.is_empty() {
-            return Err(Error::invalid(errors.join("\n")));
+            let field = fields.into_iter().flatten().next();
+            return Err(Error {
+                field,
+                ..Error::invalid(errors.join("\n"))
+            });
         }
         let change = WireChange {
             steps: steps.iter().map(ToString::to_string).collect(),
