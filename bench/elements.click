@@ -890,6 +890,7 @@ Source($UDP) -> ToDump(/dev/null)
 //// not measured
 
 == AddressInfo AlignmentInfo AnnotationInfo ClickyInfo DPDKInfo IPFieldInfo IPNameInfo IPRewriterPatterns PortInfo ScheduleInfo: information
+== SettleFlows: a word to the switch now and then (`bench/run switch firewall`)
 == HTTPCache: connections of clients and an origin (the test of the function `cache`)
 == DHCPServer: a few packets a second, of new clients
 == FlowExporter: a few packets a second, about flows that ended

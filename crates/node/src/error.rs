@@ -606,34 +606,14 @@ impl From<switch::client::ClientError> for Error {
 
 impl From<switch::links::LinkError> for Error {
     fn from(error: switch::links::LinkError) -> Error {
-        use switch::links::{Fault, LinkError, VhostError, VxlanError};
+        use switch::links::Fault;
         let kind = match error.fault() {
             Fault::Missing => Kind::NotFound,
             Fault::Exists => Kind::Exists,
             Fault::Invalid => Kind::Invalid,
             Fault::Refused => Kind::Refused,
         };
-        let field = if let Some(error) = error.as_kind::<VxlanError>() {
-            match error {
-                VxlanError::Vni(_) => Some("vxlan.vni"),
-                VxlanError::Port | VxlanError::PortTaken(_) => Some("vxlan.port"),
-                VxlanError::Local(_) => Some("vxlan.local"),
-                VxlanError::Socket(_) => None,
-                _ => Some("vxlan.remotes"),
-            }
-        } else if error.as_kind::<VhostError>().is_some() {
-            Some("vhost-user")
-        } else {
-            match error {
-                LinkError::Address { .. } => Some("mac"),
-                LinkError::Name(_)
-                | LinkError::Missing(_)
-                | LinkError::Exists(_)
-                | LinkError::NotEthernet(_)
-                | LinkError::Down(_) => Some("name"),
-                _ => None,
-            }
-        };
+        let field = error.field();
         Error {
             field: field.map(str::to_string),
             ..Error::new(kind, error)

@@ -227,6 +227,15 @@ fn add_schema<T: ToSchema>(api: &mut OpenApi) {
     components.schemas.extend(schemas);
 }
 
+/// An operation without parameters was given some.
+pub(crate) fn no_parameters(query: &str) -> Error {
+    let name = query.split(['=', '&']).next().unwrap_or_default();
+    Error::invalid(format_args!(
+        "unknown parameter `{name}`: the operation takes none in its query"
+    ))
+    .of_field(name)
+}
+
 /// An operation with a body `B` (or, if it only reads, a query) and an answer `T`.
 pub struct Operation<B, T> {
     /// Its method.
@@ -332,7 +341,7 @@ impl<B: Payload, T: Payload> Operation<B, T> {
     pub fn parse_query(query: Option<&str>) -> Result<B> {
         if B::query().is_none() {
             if let Some(query) = query.filter(|it| !it.is_empty()) {
-                return Err(crate::api::no_parameters(query));
+                return Err(no_parameters(query));
             }
             return serde_json::from_value(Value::Null).map_err(Error::failed);
         }

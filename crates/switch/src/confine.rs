@@ -123,9 +123,22 @@ pub fn drop_privileges() -> Result<(), ConfineError> {
     rustix::thread::set_no_new_privs(true).map_err(give_up("new privileges"))
 }
 
-/// Allows this process's threads the system calls `allowed`, and memory that cannot be executed; any
+/// A system call that is allowed if an argument, counted from 0, has one of these values.
+pub type Conditional = (i64, u8, &'static [u64]);
+
+/// Those of a switch: it changes maps that it was given (`BPF_MAP_UPDATE_ELEM`, `BPF_MAP_DELETE_ELEM`), and gives a socket
+/// a program as its filter.
+pub const SWITCH_CONDITIONAL: &[Conditional] = &[
+    (libc::SYS_bpf, 0, &[2, 3]),
+    (libc::SYS_setsockopt, 2, &[libc::SO_ATTACH_BPF as u64]),
+];
+
+/// Allows this process's threads the system calls `allowed` and `conditional`, and memory that cannot be executed; any
 /// other call ends the process.
-pub fn filter_system_calls(allowed: &[i64]) -> Result<(), ConfineError> {
+pub fn filter_system_calls(
+    allowed: &[i64],
+    conditional: &[Conditional],
+) -> Result<(), ConfineError> {
     let failed = |e: &dyn std::fmt::Display| ConfineError::Filter(e.to_string());
     let unconditional = |calls: &[i64]| calls.iter().map(|&call| (call, Vec::new())).collect();
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = unconditional(allowed);
@@ -145,20 +158,15 @@ pub fn filter_system_calls(allowed: &[i64]) -> Result<(), ConfineError> {
         SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, libc::FIONREAD);
     let arrived = arrived.and_then(|condition| SeccompRule::new(vec![condition]));
     rules.insert(libc::SYS_ioctl, vec![arrived.map_err(|e| failed(&e))?]);
-    // Maps that the process was given, and the filter of a socket.
-    let only = |argument, values: &[u64]| {
-        let rules = values.iter().map(|&value| {
-            let is =
-                SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?;
+    for &(call, argument, values) in conditional {
+        let rules_of = values.iter().map(|&value| {
+            let size = SeccompCmpArgLen::Dword;
+            let is = SeccompCondition::new(argument, size, SeccompCmpOp::Eq, value)?;
             SeccompRule::new(vec![is])
         });
-        rules.collect::<Result<Vec<_>, _>>()
-    };
-    const UPDATE_AND_DELETE: [u64; 2] = [2, 3];
-    let of_maps = only(0, &UPDATE_AND_DELETE).map_err(|e| failed(&e))?;
-    rules.insert(libc::SYS_bpf, of_maps);
-    let of_sockets = only(2, &[libc::SO_ATTACH_BPF as u64]).map_err(|e| failed(&e))?;
-    rules.insert(libc::SYS_setsockopt, of_sockets);
+        let rules_of: Result<Vec<_>, _> = rules_of.collect();
+        rules.insert(call, rules_of.map_err(|e| failed(&e))?);
+    }
     // First, since the other filter refuses further filters.
     let refuse = SeccompAction::Errno(libc::EACCES as u32);
     apply(unconditional(REFUSED), SeccompAction::Allow, refuse)?;

@@ -66,7 +66,7 @@ fn run(control: ControlSocket, options: &Options) -> Result<(), Box<dyn std::err
     confine::drop_privileges()?;
     let (lanes, counters_file) = Lanes::start(options)?;
     let (calls, caller) = waiting::pipe()?;
-    confine::filter_system_calls(confine::SWITCH)?;
+    confine::filter_system_calls(confine::SWITCH, confine::SWITCH_CONDITIONAL)?;
     let mut server = Server {
         waiting,
         lanes,

@@ -446,8 +446,8 @@ fn every_thread_is_confined() {
     lanes(switch.client());
     let tasks = format!("/proc/{}/task", switch.pid().as_raw_pid());
     let threads: Vec<_> = fs::read_dir(tasks).unwrap().flatten().collect();
-    let named = "the control thread, two lanes, and the huge-page thread";
-    assert_eq!(threads.len(), 4, "{named}");
+    let named = "the control thread, two lanes, and the threads of huge pages and settled flows";
+    assert_eq!(threads.len(), 5, "{named}");
     for thread in threads {
         let status = fs::read_to_string(thread.path().join("status")).unwrap();
         for line in [

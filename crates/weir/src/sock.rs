@@ -262,7 +262,7 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
             if *detached {
                 leave_file_system(door)?;
                 confine::drop_privileges()?;
-                confine::filter_system_calls(calls::CORE_ENGINE)?;
+                confine::filter_system_calls(calls::CORE_ENGINE, &[])?;
             }
             core.run()?;
         }
@@ -289,7 +289,7 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
                     }
                     let nsm = KernelNsm::start(workers)?;
                     if *detached {
-                        confine::filter_system_calls(calls::KERNEL_NSM)?;
+                        confine::filter_system_calls(calls::KERNEL_NSM, &[])?;
                     }
                     nsm.map_or(Ok(()), KernelNsm::run)?;
                 }
@@ -307,7 +307,7 @@ pub fn run(command: &SockCommand) -> Result<ExitCode, SockError> {
                     if *detached {
                         leave_file_system(door)?;
                         confine::drop_privileges()?;
-                        confine::filter_system_calls(calls::USER_NSM)?;
+                        confine::filter_system_calls(calls::USER_NSM, &[])?;
                     }
                     nsm.run()?;
                 }
@@ -341,7 +341,7 @@ fn run_user_nsm(
     // It starts a thread, which has as little privilege and no less of a filter.
     let nsm = UserNsm::new(service, region?, doorbell?, network)?;
     if detached {
-        confine::filter_system_calls(calls::USER_NSM)?;
+        confine::filter_system_calls(calls::USER_NSM, &[])?;
     }
     Ok(nsm.run()?)
 }

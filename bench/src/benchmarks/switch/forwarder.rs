@@ -21,6 +21,8 @@ pub enum Wall {
 pub enum Forwarder {
     /// A firewall guest behind a wall, on sockets of a kind.
     Weir(Wall, Socket),
+    /// The same with settled flows: the kernel passes them on.
+    Settled(Wall),
     /// Linux's bridge with nftables.
     Nftables,
     /// The same with GRO on its ports, as Weir has on its own.
@@ -35,11 +37,13 @@ pub enum Forwarder {
 
 impl Forwarder {
     /// All, in the order of the tables.
-    pub const ALL: [Forwarder; 10] = [
+    pub const ALL: [Forwarder; 12] = [
         Forwarder::Weir(Wall::Vm, Socket::Xdp),
         Forwarder::Weir(Wall::Vm, Socket::Packet),
         Forwarder::Weir(Wall::Process, Socket::Xdp),
         Forwarder::Weir(Wall::Process, Socket::Packet),
+        Forwarder::Settled(Wall::Vm),
+        Forwarder::Settled(Wall::Process),
         Forwarder::Nftables,
         Forwarder::NftablesGro,
         Forwarder::Ovs(Socket::Xdp),
@@ -55,6 +59,8 @@ impl Forwarder {
             Forwarder::Weir(Wall::Vm, Socket::Packet) => "Weir (VM), AF_PACKET",
             Forwarder::Weir(Wall::Process, Socket::Xdp) => "Weir (process), AF_XDP",
             Forwarder::Weir(Wall::Process, Socket::Packet) => "Weir (process), AF_PACKET",
+            Forwarder::Settled(Wall::Vm) => "Weir (VM), settled flows",
+            Forwarder::Settled(Wall::Process) => "Weir (process), settled flows",
             Forwarder::Nftables => "Linux bridge, nftables",
             Forwarder::NftablesGro => "Linux bridge, nftables, GRO on",
             Forwarder::Ovs(Socket::Xdp) => "Open vSwitch, AF_XDP",
@@ -71,6 +77,8 @@ impl Forwarder {
             Forwarder::Weir(Wall::Vm, Socket::Packet) => "Weir VM, packet",
             Forwarder::Weir(Wall::Process, Socket::Xdp) => "Weir proc., XDP",
             Forwarder::Weir(Wall::Process, Socket::Packet) => "Weir proc., packet",
+            Forwarder::Settled(Wall::Vm) => "Weir VM, settled",
+            Forwarder::Settled(Wall::Process) => "Weir proc., settled",
             Forwarder::Nftables => "bridge, nftables",
             Forwarder::NftablesGro => "bridge, nftables, GRO",
             Forwarder::Ovs(Socket::Xdp) => "OVS, XDP",
@@ -82,7 +90,7 @@ impl Forwarder {
 
     /// Whether this is Weir.
     pub fn is_ours(self) -> bool {
-        matches!(self, Forwarder::Weir(..))
+        matches!(self, Forwarder::Weir(..) | Forwarder::Settled(_))
     }
 
     /// Whether Weir is compared with it: with its defaults.
@@ -99,7 +107,9 @@ impl Forwarder {
     /// The programs that it needs and the Debian package that they come with.
     fn needs(self) -> (&'static [&'static str], &'static str) {
         match self {
-            Forwarder::Weir(..) | Forwarder::Bridge | Forwarder::Copier => (&[], ""),
+            Forwarder::Weir(..) | Forwarder::Settled(_) | Forwarder::Bridge | Forwarder::Copier => {
+                (&[], "")
+            }
             Forwarder::Nftables | Forwarder::NftablesGro => (&["nft"], "nftables"),
             Forwarder::Ovs(_) => (
                 &[
@@ -116,7 +126,11 @@ impl Forwarder {
 
     /// A sentence that names its missing programs.
     pub fn missing(self) -> Option<String> {
-        if matches!(self, Forwarder::Weir(Wall::Vm, _)) && !Path::new("/dev/kvm").exists() {
+        let is_vm = matches!(
+            self,
+            Forwarder::Weir(Wall::Vm, _) | Forwarder::Settled(Wall::Vm)
+        );
+        if is_vm && !Path::new("/dev/kvm").exists() {
             return Some(format!("{} is left out: there is no /dev/kvm", self.name()));
         }
         let (programs, package) = self.needs();

@@ -64,7 +64,8 @@ impl Network {
             network.in_middle("ip", &format!("link set {end} addrgenmode none up"))?;
         }
         match forwarder {
-            Forwarder::Weir(wall, socket) => network.weir(wall, socket, rules)?,
+            Forwarder::Weir(wall, socket) => network.weir(wall, socket, false, rules)?,
+            Forwarder::Settled(wall) => network.weir(wall, Socket::Packet, true, rules)?,
             Forwarder::Bridge => network.bridge()?,
             Forwarder::Copier => network.copier()?,
             Forwarder::Nftables | Forwarder::NftablesGro => {
@@ -102,10 +103,17 @@ impl Network {
         Ok(self.runner.run(command, LIMIT)?)
     }
 
-    fn weir(&mut self, wall: Wall, socket: Socket, rules: &[Rule]) -> Result<(), Failure> {
+    fn weir(
+        &mut self,
+        wall: Wall,
+        socket: Socket,
+        settles: bool,
+        rules: &[Rule],
+    ) -> Result<(), Failure> {
         let folder = Folder::new()?;
         let config = folder.0.join("firewall.click");
-        std::fs::write(&config, click(rules))?;
+        std::fs::write(&config, click(rules, settles))?;
+        let settle = if settles { "on" } else { "off" };
         let weir = std::env::var("WEIR").unwrap_or("weir".into());
         let (wall, socket) = match (wall, socket) {
             (Wall::Vm, Socket::Xdp) => ("vm", "xdp"),
@@ -114,7 +122,7 @@ impl Network {
             (Wall::Process, Socket::Packet) => ("process", "packet"),
         };
         let arguments = format!(
-            "run {} --json --name bench{} --isolation {wall} --ring-slots 2048 --link left={socket}:left --link right={socket}:right",
+            "run {} --json --name bench{} --isolation {wall} --ring-slots 2048 --settle {settle} --link left={socket}:left --link right={socket}:right",
             config.display(),
             std::process::id(),
         );
@@ -220,9 +228,10 @@ impl Network {
 }
 
 /// The firewall as a Click configuration.
-fn click(rules: &[Rule]) -> String {
+fn click(rules: &[Rule], settles: bool) -> String {
     let filter = firewall::filter(rules);
     let filter = filter.trim_end();
+    let settle = if settles { "-> SettleFlows" } else { "" };
     format!(
         "elementclass Filter {{
            input -> kind :: Classifier(12/0806, 12/0800, -) -> output;
@@ -230,8 +239,8 @@ fn click(rules: &[Rule]) -> String {
            rules[1] -> Discard;
            kind[2] -> Discard;
          }}
-         FromNetfront(left) -> Filter -> ToNetfront(right);
-         FromNetfront(right) -> Filter -> ToNetfront(left);"
+         FromNetfront(left) -> Filter {settle} -> ToNetfront(right);
+         FromNetfront(right) -> Filter {settle} -> ToNetfront(left);"
     )
 }
 

@@ -33,7 +33,7 @@ use crate::model::{
 };
 use crate::node::for_each_resource;
 use crate::node::resource::{found, selected};
-use crate::operation::{Method, Operation, Payload, others as operations};
+use crate::operation::{Method, Operation, Payload, no_parameters, others as operations};
 use crate::service::{Handle, Served};
 
 impl IntoResponse for Error {
@@ -241,15 +241,6 @@ impl Api {
             }
         }
     }
-}
-
-/// An operation without parameters was given some.
-pub(crate) fn no_parameters(query: &str) -> Error {
-    let name = query.split(['=', '&']).next().unwrap_or_default();
-    Error::invalid(format_args!(
-        "unknown parameter `{name}`: the operation takes none in its query"
-    ))
-    .of_field(name)
 }
 
 /// The client of a request.

@@ -88,11 +88,9 @@ pub struct Guest {
     pub memory: Option<Memory>,
     /// Slots of each of its rings, a power of two from 64 to 2048; default: 256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 64, maximum = 2048)]
     pub ring_slots: Option<u32>,
     /// Virtual CPUs; default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 8)]
     pub cpus: Option<usize>,
     /// CPUs of the host that those are tied to, one each in turn; without any, they run on all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -105,7 +103,6 @@ pub struct Guest {
     pub restart: Restart,
     /// Processors of the host that its process may use, as in 0.5; default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0.01, maximum = 1024)]
     pub cpu_max: Option<f64>,
     /// Memory that its process may use, its private memory included; default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -83,6 +83,10 @@ impl Tunnel {
     fn check(&self, name: &str) -> Result<()> {
         self.with(name, |link| link.check())
             .map_err(LinkError::from)?;
+        if self.port == Some(0) {
+            let sentence = "UDP port 0 cannot be that of a link: it is from 1 to 65535";
+            return Err(Error::invalid(sentence).of_field("vxlan.port"));
+        }
         let lost = self.neighbors.iter();
         let mut lost = lost.filter(|it| !self.remotes.contains(&it.remote));
         match lost.next() {

@@ -158,7 +158,7 @@ pub trait Listed: HostBackend {
 /// What opens host links, for [`super::links`].
 pub mod open {
     pub use super::tap::{Tap, tap_namespace};
-    pub use super::vhost::{SOCKET_PATH_MAX, VhostError, VhostUser, VhostUserConnected};
+    pub use super::vhost::{SOCKET_PATH_MAX, VhostUser, VhostUserConnected};
     pub use super::vxlan::{NEIGHBORS_MAX, Neighbor, REMOTES_MAX, Tunnel, Vxlan, VxlanError};
     pub use super::xdp::{XdpError, XdpMode};
 }

@@ -82,6 +82,8 @@ pub enum LinkError {
     OfKind {
         /// What sort of reason it is.
         fault: Fault,
+        /// The field that is wrong, if it is one.
+        field: Option<&'static str>,
         /// The reason: of the kind's own type.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -111,12 +113,30 @@ pub enum Fault {
 }
 
 impl LinkError {
-    pub(super) fn of_kind<E>(fault: Fault, error: E) -> LinkError
+    pub(super) fn of_kind<E>(fault: Fault, field: Option<&'static str>, error: E) -> LinkError
     where
         E: std::error::Error + Send + Sync + 'static,
     {
         let error = Box::new(error);
-        LinkError::OfKind { fault, error }
+        LinkError::OfKind {
+            fault,
+            field,
+            error,
+        }
+    }
+
+    /// The field of a link's specification that is wrong, if it is one.
+    pub fn field(&self) -> Option<&'static str> {
+        match self {
+            LinkError::Address { .. } => Some("mac"),
+            LinkError::Name(_)
+            | LinkError::Missing(_)
+            | LinkError::Exists(_)
+            | LinkError::NotEthernet(_)
+            | LinkError::Down(_) => Some("name"),
+            LinkError::OfKind { field, .. } => *field,
+            _ => None,
+        }
     }
 
     /// What sort of reason it is.

@@ -133,7 +133,7 @@ pub struct Tap<'a> {
 pub struct NoTun(String);
 
 fn no_tun(name: &str) -> LinkError {
-    LinkError::of_kind(Fault::Refused, NoTun(name.into()))
+    LinkError::of_kind(Fault::Refused, None, NoTun(name.into()))
 }
 
 impl Open for Tap<'_> {

@@ -45,6 +45,12 @@ impl<S> Property<S> {
         let default = (self.default)();
         if !default.is_null() {
             schema["default"] = default;
+        } else if !form.is_list {
+            // As if it were not given.
+            schema["type"] = json!([schema["type"], "null"]);
+            if let Some(choices) = schema["enum"].as_array_mut() {
+                choices.push(serde_json::Value::Null);
+            }
         }
         schema
     }

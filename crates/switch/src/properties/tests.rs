@@ -187,7 +187,7 @@ fn a_row_says_all_that_there_is_to_say_of_a_property() {
     assert_eq!(
         field("mtu"),
         serde_json::json!({
-            "type": "integer", "minimum": 68, "maximum": 65535, "x-unit": "bytes",
+            "type": ["integer", "null"], "minimum": 68, "maximum": 65535, "x-unit": "bytes",
             "x-values": "from 68 to 65535 bytes",
             "description": "Largest IP packet; default: the link's.",
         })

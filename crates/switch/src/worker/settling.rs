@@ -115,7 +115,15 @@ fn decide(table: &Table, ends: &Path, said: &Settled) -> Option<(Key, Hop, Path)
         return None;
     }
     // They leave from where the guest sends such frames, and to an interface of the host.
-    let b = of_leaving.lookup.behind(out.0)?;
+    let b = match of_leaving.lookup.behind(out.0) {
+        Some(b) => b,
+        // Unknown, and so to all others: to the only one.
+        None if of_leaving.ports == 2 => {
+            let mut others = of_leaving.members.iter();
+            *others.find(|port| **port != from)?
+        }
+        None => return None,
+    };
     let second = passage(table, b)?;
     let is_sender = leaves.mac == Some(out.1) || of_leaving.lookup.behind(out.1) == Some(from);
     if !is_sender || is_group(out.0) || b == from || second.mtu < first.mtu || a == b {
@@ -255,6 +263,10 @@ mod tests {
         assert_eq!((key.link, hop.out, path.ports), (10, 13, [0, 1, 2, 3]));
         assert_eq!(path.domains, [0, 1]);
         assert_eq!(key.ports, [[1, 2], [0, 80]]);
+        let mut unknown = routed();
+        unknown.after.macs = macs(Mac([2, 0, 0, 0, 0, 0xe]), GUEST[1]);
+        let (_, _, path) = decided(&table(true), 2, &unknown).unwrap();
+        assert_eq!(path.ports, [0, 1, 2, 3], "there is no other port");
         // As a bridge: the addresses stay. Of a domain with others, only what comes to the guest alone.
         let mut said = routed();
         said.before.macs = macs(SERVER, CLIENT);
@@ -286,8 +298,9 @@ mod tests {
             ("as another's", |said, _| {
                 said.after.macs = macs(SERVER, CLIENT)
             }),
-            ("to nobody", |said, _| {
+            ("to nobody, where there are others", |said, table| {
                 said.after.macs = macs(Mac([2, 0, 0, 0, 0, 0xe]), GUEST[1]);
+                table.domains.get_mut(1u32).unwrap().ports = 3;
             }),
             ("to many", |said, _| {
                 said.after.macs = macs(Mac([0xff; 6]), GUEST[1])

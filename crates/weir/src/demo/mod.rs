@@ -125,6 +125,7 @@ pub fn firewall(stop: Arc<AtomicBool>) -> Result<ExitCode, DemoError> {
         cpus: 1,
         pins: Vec::new(),
         lanes: 1,
+        settle: switch::properties::Settle::Off,
     })?;
     println!(
         "firewall  between them: a guest behind wall ‘{}’, running {:.2} ms after the start order",

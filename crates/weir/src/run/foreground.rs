@@ -13,6 +13,7 @@ use node::model::{LINK_HELP, Memory, NoSize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use switch::lane::LaneStats;
 use switch::process::Options;
+use switch::properties::Settle;
 use vmm::{Exit, Isolation, Wall};
 
 use super::cpus::{self, CpuList};
@@ -52,6 +53,9 @@ pub struct RunArgs {
     /// Slots of each ring, a power of two from 64 to 2048
     #[arg(long, default_value_t = 256, value_name = "N")]
     pub ring_slots: u32,
+    /// Whether the guest may settle flows, whose packets the kernel then passes on between links by `packet:`
+    #[arg(long, value_name = "on|off", default_value = "off")]
+    pub settle: Settle,
     /// The NSM of this host's node that serves its sockets: SocketServer and SocketClient
     #[arg(long, value_name = "NSM")]
     pub nsm: Option<String>,
@@ -310,6 +314,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
         isolation: args.isolation.into(),
         memory: args.memory,
         ring_slots: args.ring_slots,
+        settle: args.settle,
         cpus,
         pins,
         lanes: args.lanes,

@@ -19,9 +19,12 @@ use switch::counters::PortStats;
 use switch::lane::LaneStats;
 use switch::links::Gro;
 use switch::memory::SharedRegion;
+use switch::netlink::Netlink;
+use switch::port::PortKind;
 use switch::process::{Options, Switch};
-use switch::properties::PortProperties;
+use switch::properties::{PortProperties, Settle};
 use switch::protocol::{GuestInterface, PortId};
+use switch::settled::Programs;
 use vmm::{
     Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Shape, SocketFiles, Template, Wall, printable,
 };
@@ -61,6 +64,8 @@ pub struct Instance {
     control: Control,
     doorbell: OwnedFd,
     switch: Switch,
+    /// What passes settled flows on.
+    settles: bool,
     /// Of interfaces that are attached.
     _gro: Vec<Gro>,
     _claims: Vec<OwnedFd>,
@@ -96,6 +101,11 @@ impl Instance {
             lanes: plan.lanes,
             cpus: Vec::new(),
         })?;
+        let settles = plan.settle == Settle::On;
+        let programs = settles.then(Programs::load).transpose()?;
+        if let Some(programs) = &programs {
+            switch.client().begin_settling(programs)?;
+        }
         let mut hosts = Vec::new();
         let mut interfaces = Vec::new();
         let mut gro = Vec::new();
@@ -118,10 +128,18 @@ impl Instance {
                 lanes: u16::try_from(plan.lanes).ok().filter(|&lanes| lanes > 1),
                 ..PortProperties::default()
             };
-            hosts.push((
-                host.mtu(),
-                switch.client().attach_link(host, domain, properties)?,
-            ));
+            let (mtu, kind) = (host.mtu(), host.kind());
+            let port = switch.client().attach_link(host, domain, properties)?;
+            if let (Some(programs), PortKind::Packet, Some(name)) =
+                (&programs, kind, link.host.interface())
+            {
+                let found = Netlink::new().and_then(|mut netlink| netlink.interface(name));
+                let interface =
+                    found.map_err(|error| InstanceError::Interface(name.into(), error))?;
+                let passage = (interface.index, mtu, interface.has_peer_elsewhere);
+                switch.client().add_passage(port, programs, passage)?;
+            }
+            hosts.push((mtu, port));
         }
         let (region, file) = SharedRegion::create(geometry, &interfaces)?;
         drop(region);
@@ -138,7 +156,10 @@ impl Instance {
                     domain,
                     mtu: *mtu,
                     mac: None,
-                    properties: PortProperties::default(),
+                    properties: PortProperties {
+                        settle: plan.settle,
+                        ..PortProperties::default()
+                    },
                     replaces: None,
                     behind: None,
                 })
@@ -184,6 +205,7 @@ impl Instance {
             control,
             doorbell,
             switch,
+            settles,
             _gro: gro,
             _claims: claims,
             ports: ports.collect(),
@@ -292,6 +314,10 @@ impl Instance {
             .call_while(kind, encode(&contents), ANSWER, alive)?;
         if let Some(config) = config.filter(|_| answer.ok()) {
             self.config = config;
+        }
+        if swaps && self.settles {
+            let ports = self.ports.iter().map(|ports| ports.guest);
+            self.switch.client().take_back(ports.collect())?;
         }
         Ok(answer)
     }

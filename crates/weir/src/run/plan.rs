@@ -7,6 +7,8 @@ use switch::client::ClientError;
 use switch::links::LinkError;
 use switch::memory::MemoryError;
 use switch::process::SpawnError;
+use switch::properties::Settle;
+use switch::settled::SettleError;
 use vmm::Isolation;
 
 use super::links::Link;
@@ -36,6 +38,8 @@ pub struct Plan {
     pub pins: Vec<usize>,
     /// How many lanes the switch has.
     pub lanes: usize,
+    /// Whether it may settle flows, which the kernel then passes on.
+    pub settle: Settle,
 }
 
 /// Why a guest could not be run, or did not go on.
@@ -65,6 +69,12 @@ pub enum InstanceError {
     /// A host link.
     #[error(transparent)]
     Link(#[from] LinkError),
+    /// The kernel passes no settled flows on.
+    #[error("{0}; leave --settle out")]
+    Settle(#[from] SettleError),
+    /// An interface was not found.
+    #[error("cannot look at ‘{0}’: {1}")]
+    Interface(String, std::io::Error),
     /// Two links of one name.
     #[error("two links are named ‘{0}’: give each interface one --link")]
     TwoLinks(String),

@@ -48,7 +48,7 @@ use device::{Desk, PAIRS_MAX, VhostDevice};
 use rings::{Broken, Head};
 use take::Given;
 
-pub use open::{SOCKET_PATH_MAX, VhostError, VhostUser, VhostUserConnected};
+pub use open::{SOCKET_PATH_MAX, VhostUser, VhostUserConnected};
 
 /// The listener's number in the port's epoll set.
 const LISTENER: u64 = 0;

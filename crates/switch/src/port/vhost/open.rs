@@ -41,7 +41,7 @@ impl From<VhostError> for LinkError {
             VhostError::SocketPath(_) => Fault::Invalid,
             VhostError::Socket { .. } => Fault::Refused,
         };
-        LinkError::of_kind(fault, error)
+        LinkError::of_kind(fault, Some("vhost-user"), error)
     }
 }
 

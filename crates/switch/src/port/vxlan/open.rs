@@ -50,9 +50,6 @@ pub enum VxlanError {
     /// The number has more than 24 bits.
     #[error("VNI {0} is too large: the maximum is {VNI_MAX}")]
     Vni(u32),
-    /// No port.
-    #[error("UDP port 0 cannot be that of a VXLAN link: it is from 1 to 65535")]
-    Port,
     /// Too many remotes.
     #[error("a VXLAN link has {REMOTES_MAX} remotes at most, this has {0}")]
     Remotes(usize),
@@ -91,12 +88,19 @@ pub enum VxlanError {
 
 impl From<VxlanError> for LinkError {
     fn from(error: VxlanError) -> LinkError {
-        use VxlanError::{Port, Remote, Remotes, Twice, Versions, Vni};
+        use VxlanError::{Local, PortTaken, Remote, Remotes, Socket, Twice, Versions, Vni};
         let fault = match error {
-            Vni(_) | Port | Remotes(_) | Remote(_) | Twice(_) | Versions(..) => Fault::Invalid,
+            Vni(_) | Remotes(_) | Remote(_) | Twice(_) | Versions(..) => Fault::Invalid,
             _ => Fault::Refused,
         };
-        LinkError::of_kind(fault, error)
+        let field = match error {
+            Vni(_) => Some("vxlan.vni"),
+            PortTaken(_) => Some("vxlan.port"),
+            Local(_) => Some("vxlan.local"),
+            Socket(_) => None,
+            _ => Some("vxlan.remotes"),
+        };
+        LinkError::of_kind(fault, field, error)
     }
 }
 
@@ -111,9 +115,6 @@ impl Vxlan<'_> {
         let link = self;
         if link.vni > VNI_MAX {
             return Err(VxlanError::Vni(link.vni));
-        }
-        if link.port == Some(0) {
-            return Err(VxlanError::Port);
         }
         if link.remotes.len() > REMOTES_MAX {
             return Err(VxlanError::Remotes(link.remotes.len()));

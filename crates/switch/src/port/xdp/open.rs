@@ -59,7 +59,7 @@ pub enum XdpError {
 
 impl From<XdpError> for LinkError {
     fn from(error: XdpError) -> LinkError {
-        LinkError::of_kind(Fault::Refused, error)
+        LinkError::of_kind(Fault::Refused, None, error)
     }
 }
 
