@@ -55,6 +55,10 @@ def simplified(schema: Any) -> Any:
     if schema.get("additionalProperties") is False:
         dropped.add("additionalProperties")
     simple = {key: value for key, value in schema.items() if key not in dropped}
+    if None in simple.get("enum", []):
+        # A field that need not be given may be None anyway.
+        simple["enum"] = [value for value in simple["enum"] if value is not None]
+        simple["type"] = next(kind for kind in simple["type"] if kind != "null")
     for key, value in simple.items():
         if key == "properties":
             simple[key] = {snake(name): simplified(part) for name, part in value.items()}

@@ -991,9 +991,9 @@ export interface components {
         /** @description What an application may have. */
         ApplicationProperties: {
             /** @description Most sockets at a time; default: as many as there can be. */
-            conns?: number;
+            conns?: number | null;
             /** @description Highest rate of its payload, both directions together; default: no limit. */
-            maxbw?: string;
+            maxbw?: string | null;
             /**
              * @description Weight among the applications that have socket calls to pass on.
              * @default 1
@@ -1215,17 +1215,17 @@ export interface components {
         /** @description Which frames belong to a flow, by flowadm's names; at least one. */
         FlowAttributes: {
             /** @description Differentiated services field. */
-            dsfield?: string;
+            dsfield?: string | null;
             /** @description Local IP address or prefix. */
-            local_ip?: string;
+            local_ip?: string | null;
             /** @description Local TCP, UDP or SCTP port. */
-            local_port?: number;
+            local_port?: number | null;
             /** @description Remote IP address or prefix. */
-            remote_ip?: string;
+            remote_ip?: string | null;
             /** @description Remote TCP, UDP or SCTP port. */
-            remote_port?: number;
+            remote_port?: number | null;
             /** @description Transport protocol. */
-            transport?: string;
+            transport?: string | null;
         };
         /** @description A class of traffic on a link or VNIC. */
         FlowObject: {
@@ -1242,12 +1242,12 @@ export interface components {
         /** @description Limit and priority of a flow. */
         FlowProperties: {
             /** @description Highest rate, both directions together; default: no limit. */
-            maxbw?: string;
+            maxbw?: string | null;
             /**
              * @description Level of the flow's frames; default: the port's.
-             * @enum {string}
+             * @enum {string|null}
              */
-            priority?: "low" | "medium" | "high";
+            priority?: "low" | "medium" | "high" | null;
         };
         /** @description Counters of a flow. */
         FlowStats: {
@@ -1977,9 +1977,9 @@ export interface components {
         /** @description What an NSM may have, for all its applications together. */
         NsmProperties: {
             /** @description Most sockets at a time; default: as many as there can be. */
-            conns?: number;
+            conns?: number | null;
             /** @description Highest rate of payload, both directions together; default: no limit. */
-            maxbw?: string;
+            maxbw?: string | null;
         };
         /** @description An NSM as it is. */
         NsmStatus: {
@@ -2124,23 +2124,23 @@ export interface components {
              */
             delay?: string;
             /** @description Highest rate of broadcast, multicast and unknown unicast frames that the port sends. */
-            "flood-limit"?: number;
+            "flood-limit"?: number | null;
             /**
              * @description Variation of the delay, up and down; frames stay in order.
              * @default 0us
              */
             jitter?: string;
             /** @description Number of lanes that serve the port; default: one for each queue, or all of `cpus`. */
-            lanes?: number;
+            lanes?: number | null;
             /**
              * @description Share of the frames to the port that is lost.
              * @default 0%
              */
             loss?: string;
             /** @description Highest rate in each direction; default: no limit. */
-            maxbw?: string;
+            maxbw?: string | null;
             /** @description Largest IP packet; default: the link's. */
-            mtu?: number;
+            mtu?: number | null;
             /**
              * @description Level of the port: a higher level is always served first.
              * @default medium
@@ -2161,7 +2161,7 @@ export interface components {
              */
             share?: number;
             /** @description VLAN of an access port: its frames are untagged and belong to this VLAN. */
-            vlan?: number;
+            vlan?: number | null;
         };
         /**
          * @description Counters of a link's interface, of a VNIC or of an end of a wire's patch, since it was attached
@@ -2508,7 +2508,7 @@ export interface components {
              */
             "mac-limit"?: number;
             /** @description Highest rate in each direction of each port without a `maxbw` of its own. */
-            speed?: string;
+            speed?: string | null;
         };
         /** @description The switch of a link as it is. */
         SwitchStatus: {
