@@ -48,7 +48,8 @@ impl<S> Property<S> {
         } else if !form.is_list {
             // As if it were not given.
             schema["type"] = json!([schema["type"], "null"]);
-            if let Some(choices) = schema["enum"].as_array_mut() {
+            let choices = schema.get_mut("enum").and_then(|it| it.as_array_mut());
+            if let Some(choices) = choices {
                 choices.push(serde_json::Value::Null);
             }
         }
