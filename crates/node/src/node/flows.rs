@@ -157,7 +157,12 @@ impl Node {
         if domain.is_none() && !self.host.has_port(&flow.link) {
             return Ok(());
         }
-        self.host.add_flow(flow, domain)
+        let added = self.host.add_flow(flow, domain);
+        added.map_err(|error| match error.kind {
+            // It shares frames with another.
+            Kind::Refused => error.of_field("attributes"),
+            _ => error,
+        })
     }
 
     /// The counters of each flow; 0 for a flow that is not up.

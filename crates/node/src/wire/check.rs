@@ -24,6 +24,8 @@ const MTU: u16 = 1500;
 pub struct Findings {
     /// What keeps it from being applied.
     pub errors: Vec<String>,
+    /// The field that the first of them is about.
+    pub field: Option<String>,
     /// What its author should know.
     pub warnings: Vec<String>,
 }
@@ -62,8 +64,12 @@ fn is_name(name: &str, most: usize) -> bool {
 }
 
 impl Look<'_> {
-    fn error(&mut self, text: String) {
+    /// Something is wrong with a field of the wire: its path.
+    fn error(&mut self, field: String, text: String) {
         self.findings.errors.push(text);
+        // A fault of the whole part has no field in it.
+        let field = field.trim_end_matches('.').to_string();
+        self.findings.field.get_or_insert(field);
     }
 
     fn is_switch(&self, name: &str) -> bool {
@@ -104,27 +110,36 @@ impl Look<'_> {
         ];
         for (kind, most, names) in kinds {
             for name in names.into_iter().filter(|name| !is_name(name, most)) {
-                self.error(format!(
+                self.error(format!("{kind}.{name}"), format!(
                     "{kind} ‘{name}’: a name is 1 to {most} letters, digits, ‘.’, ‘_’ or ‘-’, and starts with a letter or digit"
                 ));
             }
         }
         for name in existing {
             if stubs.contains_key(name) || links.contains_key(name) {
-                self.error(format!(
-                    "‘{name}’ is existing, and a stub or link of the wire: remove one of them"
-                ));
+                self.error(
+                    "existing".into(),
+                    format!(
+                        "‘{name}’ is existing, and a stub or link of the wire: remove one of them"
+                    ),
+                );
             }
         }
         if let Some(name) = chains.keys().next() {
-            self.error(format!(
-                "chain ‘{name}’: only a file has chains: `weir wire apply` makes guests of them"
-            ));
+            self.error(
+                format!("chain.{name}"),
+                format!(
+                    "chain ‘{name}’: only a file has chains: `weir wire apply` makes guests of them"
+                ),
+            );
         }
         for name in stubs.keys().filter(|name| links.contains_key(*name)) {
-            self.error(format!(
-                "stub ‘{name}’ and link ‘{name}’: a VNIC's link would be ambiguous: rename one"
-            ));
+            self.error(
+                format!("stub.{name}"),
+                format!(
+                    "stub ‘{name}’ and link ‘{name}’: a VNIC's link would be ambiguous: rename one"
+                ),
+            );
         }
     }
 
@@ -138,29 +153,39 @@ impl Look<'_> {
         let stubs = stubs.map(|(name, stub)| ("stub", name, &stub.properties));
         for (kind, name, properties) in links.chain(stubs) {
             if let Err(error) = properties.check() {
-                self.error(format!("{kind} ‘{name}’: {error}"));
+                self.error(
+                    format!("{kind}.{name}"),
+                    format!("{kind} ‘{name}’: {error}"),
+                );
             }
         }
         for (name, stub) in &wire.stubs {
             if let Some(Err(error)) = stub.mtu.map(check_stub_mtu) {
-                self.error(format!("stub ‘{name}’: {error}"));
+                self.error(
+                    format!("stub.{name}.mtu"),
+                    format!("stub ‘{name}’: {error}"),
+                );
             }
         }
         let mut devices: BTreeMap<&str, &str> = BTreeMap::new();
         for (name, link) in &wire.links {
             if let Err(error) = link.check_fields() {
-                self.error(format!("link ‘{name}’: {error}"));
+                self.error(format!("link.{name}"), format!("link ‘{name}’: {error}"));
             }
             if let Err(error) = link.port.check(MTU, &cpus_here()) {
-                self.error(format!("link ‘{name}’: {error}"));
+                self.error(
+                    format!("link.{name}.port"),
+                    format!("link ‘{name}’: {error}"),
+                );
             }
             if let Some(device) = link.interface()
                 && !device.is_empty()
                 && let Some(other) = devices.insert(device, name)
             {
-                self.error(format!(
-                    "link ‘{name}’: interface ‘{device}’ is link ‘{other}’ already"
-                ));
+                self.error(
+                    format!("link.{name}.device"),
+                    format!("link ‘{name}’: interface ‘{device}’ is link ‘{other}’ already"),
+                );
             }
         }
         for (name, patch) in &wire.patches {
@@ -170,24 +195,37 @@ impl Look<'_> {
                 }
             }
             if patch.between[0] == patch.between[1] {
-                self.error(format!(
-                    "patch ‘{name}’: both ends are on switch ‘{}’",
-                    patch.between[0]
-                ));
+                self.error(
+                    format!("patch.{name}.between"),
+                    format!(
+                        "patch ‘{name}’: both ends are on switch ‘{}’",
+                        patch.between[0]
+                    ),
+                );
             }
             for properties in [Some(&patch.properties), patch.back.as_ref()] {
                 let checked = properties.map_or(Ok(()), |it| it.check(MTU, &cpus_here()));
                 if let Err(error) = checked {
-                    self.error(format!("patch ‘{name}’: {error}"));
+                    self.error(
+                        format!("patch.{name}.properties"),
+                        format!("patch ‘{name}’: {error}"),
+                    );
                 }
             }
         }
     }
 
     fn missing(&mut self, kind: &str, name: &str, what: &str, missing: &str) {
-        self.error(format!(
-            "{kind} ‘{name}’: there is no {what} ‘{missing}’ in the wire"
-        ));
+        let field = match kind {
+            "patch" => format!("patch.{name}.between"),
+            "guest" => format!("guest.{name}.interfaces"),
+            "table" => format!("table.{name}"),
+            _ => format!("{kind}.{name}.link"),
+        };
+        self.error(
+            field,
+            format!("{kind} ‘{name}’: there is no {what} ‘{missing}’ in the wire"),
+        );
     }
 
     fn namespaces(&mut self) {
@@ -198,13 +236,13 @@ impl Look<'_> {
             for route in &namespace.routes {
                 let metric = netlink::metric(route.to, route.metric);
                 if let Some(other) = prefixes.insert((route.to, metric), route) {
-                    self.error(format!(
+                    self.error(format!("namespace.{name}.routes"), format!(
                         "namespace ‘{name}’: route ‘{route}’ is to the same prefix as ‘{other}’ and would replace it: give one of them another ‘metric N’"
                     ));
                 }
                 if let Some(vnic) = &route.vnic {
                     if !wire.vnics.get(vnic).is_some_and(|vnic| inside(&vnic)) {
-                        self.error(format!(
+                        self.error(format!("namespace.{name}.routes"), format!(
                             "namespace ‘{name}’: route ‘{route}’ goes out by ‘{vnic}’, which is not a vnic in it"
                         ));
                     }
@@ -220,7 +258,7 @@ impl Look<'_> {
                     near.any(|net| net.contains(&via)) || straight.any(|it| it.to.contains(&via))
                 });
                 if !reached && !namespace.existing {
-                    self.error(format!(
+                    self.error(format!("namespace.{name}.routes"), format!(
                         "namespace ‘{name}’: route ‘{route}’: no vnic in it has an address in the gateway's subnet, and no route without a gateway leads to the gateway: add one, ‘{} dev VNIC’",
                         route.via.map_or_else(String::new, |via| IpNet::from(via).to_string())
                     ));
@@ -249,13 +287,14 @@ impl Look<'_> {
                 });
                 self.findings.warnings.extend(less);
                 if let Some(other) = used.insert(vnic, name) {
-                    self.error(format!(
+                    self.error(format!("guest.{name}.interfaces.{interface}"), format!(
                         "guest ‘{name}’: vnic ‘{vnic}’ is an interface of guest ‘{other}’ already"
                     ));
                 }
             }
             if let Err(error) = guest.check_config(name) {
-                self.error(error.to_string());
+                let inner = error.field().unwrap_or_default();
+                self.error(format!("guest.{name}.{inner}"), error.to_string());
             }
             if guest.interfaces.is_empty() {
                 self.findings
@@ -272,7 +311,10 @@ impl Look<'_> {
                 self.missing("flow", name, "stub or link", &flow.link);
             }
             if let Err(error) = flow.attributes.check() {
-                self.error(format!("flow ‘{name}’: {error}"));
+                self.error(
+                    format!("flow.{name}.attributes"),
+                    format!("flow ‘{name}’: {error}"),
+                );
             }
         }
     }
@@ -285,7 +327,7 @@ impl Look<'_> {
                 continue;
             };
             if switch.lookup != LookupKind::FlowTable {
-                self.error(format!(
+                self.error(format!("table.{name}"), format!(
                     "table ‘{name}’: the lookup function of its switch is {}: give it lookup = \"flow-table\"",
                     switch.lookup
                 ));
@@ -294,10 +336,13 @@ impl Look<'_> {
             for (text, port) in &table.flows {
                 self.port_of(name, port);
                 match text.parse::<Flow>() {
-                    Err(error) => self.error(format!("table ‘{name}’: {error}")),
+                    Err(error) => self.error(
+                        format!("table.{name}.flows"),
+                        format!("table ‘{name}’: {error}"),
+                    ),
                     Ok(flow) => {
                         if let Some(other) = flows.insert(flow, text) {
-                            self.error(format!(
+                            self.error(format!("table.{name}.flows"), format!(
                                 "table ‘{name}’: ‘{text}’ and ‘{other}’ are the same flow: give it one port"
                             ));
                         }
@@ -308,7 +353,7 @@ impl Look<'_> {
                 None | Some("normal" | "drop") => {}
                 Some(action) => match output(action) {
                     Some(port) => self.port_of(name, port),
-                    None => self.error(format!(
+                    None => self.error(format!("table.{name}.default"), format!(
                         "table ‘{name}’: default = \"{action}\" is invalid: it is normal (by addresses), drop, or output:VNIC"
                     )),
                 },

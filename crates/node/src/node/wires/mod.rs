@@ -118,7 +118,10 @@ impl Node {
     fn change_of(&mut self, record: &WireRecord, new: &Wire) -> Result<(WireChange, Vec<Step>)> {
         let findings = check(new);
         if !findings.errors.is_empty() {
-            return Err(Error::invalid(findings.errors.join("\n")));
+            return Err(Error {
+                field: findings.field,
+                ..Error::invalid(findings.errors.join("\n"))
+            });
         }
         for name in &new.existing {
             self.find_link(name)?;

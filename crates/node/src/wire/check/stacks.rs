@@ -7,13 +7,13 @@ impl Look<'_> {
         let wire = self.wire;
         for (name, nsm) in &wire.nsms {
             if let Err(error) = nsm.check() {
-                self.error(format!("nsm ‘{name}’: {error}"));
+                self.error(format!("nsm.{name}"), format!("nsm ‘{name}’: {error}"));
             }
             if let Some(link) = nsm.link.as_ref().filter(|link| !self.is_switch(link)) {
                 self.missing("nsm", name, "stub or link", link);
             }
             if nsm.link.is_some() && wire.vnics.contains_key(name) {
-                self.error(format!(
+                self.error(format!("nsm.{name}"), format!(
                     "nsm ‘{name}’: its VNIC has its name, which is that of vnic ‘{name}’ already: rename one"
                 ));
             }
@@ -27,7 +27,7 @@ impl Look<'_> {
             let properties = application.properties.check();
             let checked = application.check_run().and(properties.map_err(Into::into));
             if let Err(error) = checked {
-                self.error(format!("app ‘{name}’: {error}"));
+                self.error(format!("app.{name}"), format!("app ‘{name}’: {error}"));
             }
             if !wire.nsms.contains_key(&application.nsm) {
                 self.missing("app", name, "nsm", &application.nsm);

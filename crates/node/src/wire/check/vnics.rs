@@ -22,29 +22,35 @@ impl Look<'_> {
             let stub = wire.stubs.get(&vnic.link);
             let most = stub.map(|stub| stub.mtu.unwrap_or(MTU));
             if let Err(error) = vnic.properties.check(most.unwrap_or(MTU), &cpus_here()) {
-                self.error(format!("vnic ‘{name}’: {error}"));
+                self.error(
+                    format!("vnic.{name}.properties"),
+                    format!("vnic ‘{name}’: {error}"),
+                );
             }
             if let (Some(mtu), Some(most)) = (vnic.properties.mtu, most)
                 && mtu > most
             {
-                self.error(format!(
+                self.error(format!("vnic.{name}.properties.mtu"), format!(
                     "vnic ‘{name}’: its mtu of {mtu} is above that of stub ‘{}’, {most}: give that mtu = {mtu}",
                     vnic.link
                 ));
             }
             if let Some(mac) = vnic.mac {
                 if mac.is_multicast() || mac.0 == [0; 6] {
-                    self.error(format!("vnic ‘{name}’: {mac} is not a unicast address"));
+                    self.error(
+                        format!("vnic.{name}.mac"),
+                        format!("vnic ‘{name}’: {mac} is not a unicast address"),
+                    );
                 }
                 if let Some(other) = macs.insert((&vnic.link, mac), name) {
-                    self.error(format!(
+                    self.error(format!("vnic.{name}.mac"), format!(
                         "vnic ‘{name}’: its address {mac} is that of vnic ‘{other}’ on the same switch"
                     ));
                 }
             }
             let locations = vnic.locations() + usize::from(self.guest_of(name).is_some());
             if locations > 1 {
-                self.error(format!(
+                self.error(format!("vnic.{name}"), format!(
                     "vnic ‘{name}’: it can be in one place only: give one of {LOCATIONS}, or one guest's interface"
                 ));
             }
@@ -55,7 +61,8 @@ impl Look<'_> {
             }
             if let Some(on) = &vnic.guest {
                 if let Err(fault) = on.check(name) {
-                    self.error(fault.to_string());
+                    let inner = fault.field().unwrap_or_default();
+                    self.error(format!("vnic.{name}.{inner}"), fault.to_string());
                 }
                 let behind = on.behind(name).into_iter();
                 let mut taken = behind.filter(|it| {
@@ -64,7 +71,7 @@ impl Look<'_> {
                         || self.is_switch(it)
                 });
                 if let Some(taken) = taken.next() {
-                    self.error(format!(
+                    self.error(format!("vnic.{name}.guest"), format!(
                         "vnic ‘{name}’: its guests for connections are called ‘{name}-1’ and so on: give the other ‘{taken}’ another name"
                     ));
                 }
@@ -72,7 +79,7 @@ impl Look<'_> {
             if let Some(on) = &vnic.guest
                 && wire.guests.contains_key(&on.template)
             {
-                self.error(format!(
+                self.error(format!("vnic.{name}.guest.template"), format!(
                     "vnic ‘{name}’: its template ‘{0}’ is a guest of the same wire, and comes about after it: create it before, `weir create {0}`",
                     on.template
                 ));
@@ -84,21 +91,22 @@ impl Look<'_> {
             }
             if vnic.namespace.is_none() && !vnic.host {
                 if !vnic.addresses.is_empty() || vnic.interface.is_some() {
-                    self.error(format!(
+                    self.error(format!("vnic.{name}.addresses"), format!(
                         "vnic ‘{name}’: ‘addresses’ and ‘interface’ are for VNICs in a namespace or the host"
                     ));
                 }
                 continue;
             }
             if let Err(error) = vnic.check_addresses(name) {
-                self.error(error.to_string());
+                let inner = error.field.clone().unwrap_or_default();
+                self.error(format!("vnic.{name}.{inner}"), error.to_string());
             }
             let interface = vnic.interface.as_deref().unwrap_or(name);
             if !is_name(interface, INTERFACE_NAME_MAX) {
-                self.error(format!("vnic ‘{name}’: ‘{interface}’ is not an interface name of 1 to {INTERFACE_NAME_MAX} bytes"));
+                self.error(format!("vnic.{name}.interface"), format!("vnic ‘{name}’: ‘{interface}’ is not an interface name of 1 to {INTERFACE_NAME_MAX} bytes"));
             }
             if let Some(other) = inside.insert((vnic.namespace.as_deref(), interface), name) {
-                self.error(format!(
+                self.error(format!("vnic.{name}.interface"), format!(
                     "vnic ‘{name}’: interface ‘{interface}’ of the same namespace is vnic ‘{other}’ already"
                 ));
             }
