@@ -18,6 +18,13 @@ fn settled(packet: &Packet) -> Option<Settled> {
     let (before, protocol, came) = settle::Side::of(&head)?;
     let (after, is, leaves) = settle::Side::of(packet.data())?;
     let hops = came.checked_sub(leaves).filter(|hops| *hops <= 1)?;
+    // What the kernel would not change must not have changed: from the type of service to the fragment, and behind the
+    // ports up to the sum.
+    let sum = if is == settle::TCP { 50 } else { 40 };
+    let same = |range: core::ops::Range<usize>| head.get(range.clone()) == packet.data().get(range);
+    if !same(15..22) || !same(38..sum) {
+        return None;
+    }
     (is == protocol).then_some(Settled {
         interface,
         protocol,

@@ -254,12 +254,12 @@ impl SwitchClient {
     }
 
     /// Lets the kernel pass settled flows on that come by the interface of a host link, in this thread's namespace: its
-    /// index, MTU in bytes, and whether the other end of its pair is in another namespace.
+    /// index, and MTU in bytes.
     pub fn add_passage(
         &self,
         port: PortId,
         programs: &Programs,
-        (interface, mtu, peer): (u32, u16, bool),
+        (interface, mtu): (u32, u16),
     ) -> Result<(), ClientError> {
         let program = programs.attach(interface);
         let program = program.map_err(|error| ClientError::Refused(error.to_string()))?;
@@ -267,7 +267,6 @@ impl SwitchClient {
             port,
             interface,
             mtu,
-            peer,
         };
         match self.ask(request, &[program.as_fd()])? {
             Reply::Done => Ok(()),

@@ -125,8 +125,6 @@ pub struct Interface {
     pub mac: Option<Mac>,
     /// Whether it has no link-layer addresses at all, as those of WireGuard and TUN.
     pub is_tunnel: bool,
-    /// Whether it is one end of a veth pair whose other end is in another network namespace.
-    pub has_peer_elsewhere: bool,
 }
 
 /// A socket to the kernel, in the network namespace that it was made in.
@@ -366,7 +364,6 @@ fn interface(answer: &RouteNetlinkMessage) -> Option<Interface> {
         return None;
     };
     let (mut name, mut mtu, mut mac) = (None, 0, None);
-    let (mut is_veth, mut is_elsewhere) = (false, false);
     let is_ethernet = link.header.link_layer_type == LinkLayerType::Ether;
     for attribute in &link.attributes {
         match attribute {
@@ -375,10 +372,6 @@ fn interface(answer: &RouteNetlinkMessage) -> Option<Interface> {
             LinkAttribute::Address(its) if is_ethernet => {
                 mac = its.as_slice().try_into().ok().map(Mac);
             }
-            LinkAttribute::LinkInfo(info) => {
-                is_veth = info.contains(&LinkInfo::Kind(InfoKind::Veth));
-            }
-            LinkAttribute::LinkNetNsId(_) => is_elsewhere = true,
             _ => {}
         }
     }
@@ -388,7 +381,6 @@ fn interface(answer: &RouteNetlinkMessage) -> Option<Interface> {
         mtu,
         mac,
         is_tunnel: link.header.link_layer_type == LinkLayerType::None,
-        has_peer_elsewhere: is_veth && is_elsewhere,
         is_up: link.header.flags.contains(LinkFlags::Up),
     })
 }

@@ -153,13 +153,12 @@ pub(crate) enum Request {
     Flows { after: Option<String> },
     /// Let guests settle flows. With the files of [`Programs`](crate::settled::Programs).
     BeginSettling,
-    /// Let the kernel pass settled flows on that come by the interface of a host link: its index, MTU in bytes, and
-    /// whether the other end of its pair is in another namespace. With what keeps the program there.
+    /// Let the kernel pass settled flows on that come by the interface of a host link: its index, and MTU in bytes. With
+    /// what keeps the program there.
     AddPassage {
         port: PortId,
         interface: u32,
         mtu: u16,
-        peer: bool,
     },
     /// Take back what the guests of these ports have settled.
     TakeBack { ports: Vec<PortId> },

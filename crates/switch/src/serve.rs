@@ -290,15 +290,10 @@ impl Server {
                 port,
                 interface,
                 mtu,
-                peer,
             } => {
                 let slot = self.slot_of(port)?;
                 let [program] = exactly(files)?;
-                let passage = Passage {
-                    interface,
-                    mtu,
-                    peer,
-                };
+                let passage = Passage { interface, mtu };
                 self.lanes.add_passage(slot, passage, program)?;
                 Ok(Reply::Done)
             }

@@ -5,7 +5,8 @@ use crate::prelude::*;
 ///
 /// Put it where nothing is decided any more: right before ToNetfront. The switch may then pass the flow's packets
 /// on in the kernel, with the changes that this one had between FromNetfront and here: addresses, ports and a time to
-/// live that is one less. It does so between two VNICs with `settle=on` whose links are interfaces of the host. Where it
+/// live that is one less. A flow whose headers change otherwise is not settled; changes of payload are not seen, and would
+/// be lost. It does so between two VNICs with `settle=on` whose links are interfaces of the host. Where it
 /// does not, all is as without the element.
 ///
 /// Settled are flows of TCP and UDP over IPv4. Packets that begin or end a connection, fragments and packets with IP

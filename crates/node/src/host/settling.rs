@@ -38,7 +38,7 @@ impl Host {
                 continue;
             };
             let mtu = u16::try_from(interface.mtu).unwrap_or(u16::MAX);
-            let passage = (interface.index, mtu, interface.has_peer_elsewhere);
+            let passage = (interface.index, mtu);
             switch.client.add_passage(id, programs, passage)?;
             switch.passages.insert(name, id);
         }

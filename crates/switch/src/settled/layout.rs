@@ -36,12 +36,10 @@ pub struct Key {
     pub protocol: u32,
 }
 
-/// The other end of the interface's pair is in another namespace.
-pub(super) const PEER: u32 = 1;
 /// Addresses or ports change.
-pub(super) const REWRITE: u32 = 2;
+pub(super) const REWRITE: u32 = 1;
 /// The time to live is one less.
-pub(super) const HOPS: u32 = 4;
+pub(super) const HOPS: u32 = 2;
 
 /// Where and how a flow's packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +60,10 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// The same with the flags that follow: how `key` changes, whether the time to live is one less, and whether the other
-    /// end of the interface's pair is in another namespace.
-    pub fn flagged(self, key: &Key, hops: bool, peer: bool) -> Hop {
+    /// The same with the flags that follow: how `key` changes, and whether the time to live is one less.
+    pub fn flagged(self, key: &Key, hops: bool) -> Hop {
         let rewrites = (self.addresses, self.ports) != (key.addresses, key.ports);
-        let flags = [(rewrites, REWRITE), (hops, HOPS), (peer, PEER)];
+        let flags = [(rewrites, REWRITE), (hops, HOPS)];
         Hop {
             flags: flags.iter().map(|(is, flag)| u32::from(*is) * flag).sum(),
             ..self

@@ -35,8 +35,6 @@ static long (*l3_replace)(struct __sk_buff *, u32, u64, u64, u64) = (void *)10;
 static long (*l4_replace)(struct __sk_buff *, u32, u64, u64, u64) = (void *)11;
 static long (*redirect)(u32, u64) = (void *)23;
 static long (*load_bytes)(const struct __sk_buff *, u32, void *, u32) = (void *)26;
-static long (*change_type)(struct __sk_buff *, u32) = (void *)32;
-static long (*redirect_peer)(u32, u64) = (void *)155;
 
 struct map {
 	u32 type, key_size, value_size, max_entries, flags;
@@ -52,9 +50,9 @@ struct key {
 };
 
 #define CELLS 3
-#define PEER 1    // the other end of the pair is in another namespace: the frame goes right there
-#define REWRITE 2 // addresses or ports change
-#define HOPS 4    // the time to live is one less
+#define REWRITE 1 // addresses or ports change
+#define HOPS 2    // the time to live is one less
+#define SHORTEST 60 // bytes to which Ethernet pads a frame
 
 struct rule {
 	u32 live;
@@ -115,6 +113,26 @@ static __attribute__((always_inline)) int is_current(struct rule *rule)
 	return 1;
 }
 
+static __attribute__((always_inline)) u16 swapped(u16 x)
+{
+	return x << 8 | x >> 8;
+}
+
+// Whether a header's length and sum are right, and nothing follows the packet but Ethernet's padding.
+static __attribute__((always_inline)) int is_right(struct head *head, u32 len)
+{
+	u32 sum = 0;
+	u8 *at = &head->version;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < 20; i += 2)
+		sum += at[i] | at[i + 1] << 8;
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	u32 packet = 14 + swapped(head->length);
+	u32 least = 34 + (head->protocol == 6 ? 20 : 8);
+	return sum == 0xffff && packet >= least && (packet == len || (packet < len && len <= SHORTEST));
+}
+
 SECTION("socket")
 u32 settled_filter(struct __sk_buff *frame)
 {
@@ -137,7 +155,7 @@ u32 settled_filter(struct __sk_buff *frame)
 		.protocol = head.protocol,
 	};
 	u32 *at = map_lookup(&flows, &key);
-	if (!at)
+	if (!at || !is_right(&head, frame->len))
 		return TAKE;
 	u32 index = *at;
 	struct rule *rule = map_lookup(&rules, &index);
@@ -224,10 +242,6 @@ int settled_ingress(struct __sk_buff *frame)
 	__builtin_memcpy(macs, word->macs, 12);
 	if (store_bytes(frame, 0, macs, 12, 0))
 		return DROP;
-	if (word->flags & PEER) {
-		change_type(frame, 0);
-		return redirect_peer(word->out, 0);
-	}
 	return redirect(word->out, 0);
 }
 

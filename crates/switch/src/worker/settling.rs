@@ -148,7 +148,7 @@ fn decide(table: &Table, ends: &Path, said: &Settled) -> Option<(Key, Hop, Path)
         addresses: halves(&said.after.addresses),
         ports: ports(said.after.ports),
     };
-    let hop = hop.flagged(&key, said.hops == 1, second.peer);
+    let hop = hop.flagged(&key, said.hops == 1);
     let path = Path {
         ports: [a, to, from, b],
         ..*ends
@@ -221,7 +221,6 @@ mod tests {
             table.ports.get_mut(port).unwrap().passage = Some(Passage {
                 interface,
                 mtu: 1500,
-                peer: true,
             });
         }
         table

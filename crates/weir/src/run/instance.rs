@@ -136,7 +136,7 @@ impl Instance {
                 let found = Netlink::new().and_then(|mut netlink| netlink.interface(name));
                 let interface =
                     found.map_err(|error| InstanceError::Interface(name.into(), error))?;
-                let passage = (interface.index, mtu, interface.has_peer_elsewhere);
+                let passage = (interface.index, mtu);
                 switch.client().add_passage(port, programs, passage)?;
             }
             hosts.push((mtu, port));

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use serde_json::Value;
 use weir::lab::{Namespace, Runner};
 
-use crate::common::{Host, LIMIT, until};
+use crate::common::{Host, LIMIT, ip, until};
 
 /// A process in a namespace that is told what to do, a line at a time, and answers each line by one.
 struct Told {
@@ -212,6 +212,22 @@ fn what_changes_takes_settled_flows_back_at_once() {
     swap(&rig, &closed);
     assert_eq!(rig.send(20).0, 0);
     swap(&rig, BRIDGE);
+    settles(&mut rig);
+    // What the kernel does not change goes to the guest.
+    let marks = BRIDGE.replace(
+        "s :: Switch",
+        "MarkIPHeader(14) -> SetIPDSCP(10) -> s :: Switch",
+    );
+    swap(&rig, &marks);
+    assert_eq!(rig.send(100), (100, 100));
+    swap(&rig, BRIDGE);
+    settles(&mut rig);
+    // The outgoing interface has its say.
+    let out = format!("{}b", rig.host.prefix);
+    ip(&format!("link set {out} down"));
+    assert_eq!(rig.client.ask("20"), "0 []");
+    ip(&format!("link set {out} up"));
+    until("packets pass again", || rig.send(1).0 == 1);
     settles(&mut rig);
     // A limit is a matter for the switch, which then sees all packets again.
     rig.host.ok("vnic set-prop -p maxbw=100M a");

@@ -119,8 +119,6 @@ pub(crate) struct Passage {
     pub interface: u32,
     /// Its MTU, in bytes.
     pub mtu: u16,
-    /// Whether the other end of its pair is in another namespace.
-    pub peer: bool,
 }
 
 impl PortEntry {
