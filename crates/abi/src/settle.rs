@@ -1,8 +1,8 @@
 //! What a guest tells the switch of a settled flow: a message in a slot of a transmit ring
 //! ([`flags::MESSAGE`](crate::ring::flags::MESSAGE)), behind the packet of which it speaks.
 //!
-//! A flow is settled when the guest has decided what becomes of all its further packets: those that come by one of its
-//! interfaces with the same headers leave by another one with the same changes. The switch may then pass them on by
+//! A guest settles a flow when all further packets get the same treatment: they arrive by one interface with the same
+//! headers, and leave by another one with the same changes. The switch may then pass them on by
 //! itself. It believes a guest nothing that the guest could not do with the packets anyway.
 
 /// Bytes of a message.

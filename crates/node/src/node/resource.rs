@@ -53,7 +53,7 @@ fn unchangeable<S: Spec>(name: &str) -> Error {
     fault.into()
 }
 
-/// The first field that a new specification has otherwise, beside those that `can` change.
+/// The first field that differs between two specifications and is not in `can`, the changeable fields.
 pub(super) fn changed<S: Spec>(is: &S, new: &S, can: &[&str]) -> String {
     let [is, new] = [is, new].map(|it| serde_json::to_value(it).unwrap_or_default());
     let fields = [&is, &new].into_iter().filter_map(|it| it.as_object());

@@ -268,7 +268,7 @@ impl SettledFlows {
         }
     }
 
-    /// Counts what has passed by each rule, and removes those that hold no more.
+    /// Adds each rule's frames to the ports' counters, and removes expired rules.
     fn sweep(&self, state: &mut State, counters: &LanePorts) {
         // They have rested for a sweep.
         let State { free, resting, .. } = state;
@@ -304,8 +304,7 @@ impl SettledFlows {
     }
 }
 
-/// The thread that counts what has passed by rules and removes those that hold no more. It is there before the process
-/// may start no more threads.
+/// The thread that sweeps the rules. It starts before the process loses the right to start threads.
 pub(crate) struct Sweeper(Sender<Arc<SettledFlows>>);
 
 impl Sweeper {

@@ -17,6 +17,10 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/se
 )]
 pub struct SettleError(String);
 
+fn failed(error: impl std::fmt::Display) -> SettleError {
+    SettleError(error.to_string())
+}
+
 /// The loaded programs and their maps.
 pub struct Programs {
     ebpf: Ebpf,
@@ -25,21 +29,19 @@ pub struct Programs {
 impl Programs {
     /// Loads them.
     pub fn load() -> Result<Programs, SettleError> {
-        let failed = |error: &dyn std::fmt::Display| SettleError(error.to_string());
-        let mut ebpf = Ebpf::load(OBJECT).map_err(|error| failed(&error))?;
+        let mut ebpf = Ebpf::load(OBJECT).map_err(failed)?;
         let missing = || SettleError("a program is missing".into());
         let filter = ebpf.program_mut("settled_filter").ok_or_else(missing)?;
-        let filter: &mut SocketFilter = filter.try_into().map_err(|error| failed(&error))?;
-        filter.load().map_err(|error| failed(&error))?;
+        let filter: &mut SocketFilter = filter.try_into().map_err(failed)?;
+        filter.load().map_err(failed)?;
         let ingress = ebpf.program_mut("settled_ingress").ok_or_else(missing)?;
-        let ingress: &mut SchedClassifier = ingress.try_into().map_err(|error| failed(&error))?;
-        ingress.load().map_err(|error| failed(&error))?;
+        let ingress: &mut SchedClassifier = ingress.try_into().map_err(failed)?;
+        ingress.load().map_err(failed)?;
         Ok(Programs { ebpf })
     }
 
     /// What the switch needs of them: the maps of flows, rules and epochs, and the filter of its packet sockets.
     pub fn files(&self) -> Result<Vec<OwnedFd>, SettleError> {
-        let failed = |error: &dyn std::fmt::Display| SettleError(error.to_string());
         let mut files = Vec::new();
         for name in ["flows", "rules", "epochs"] {
             let map = self.ebpf.map(name);
@@ -47,30 +49,29 @@ impl Programs {
                 return Err(SettleError(format!("the map ‘{name}’ is missing")));
             };
             let file = data.fd().as_fd().try_clone_to_owned();
-            files.push(file.map_err(|error| failed(&error))?);
+            files.push(file.map_err(failed)?);
         }
         let filter = self.ebpf.program("settled_filter");
         let filter: &SocketFilter = filter
             .ok_or_else(|| SettleError("a program is missing".into()))?
             .try_into()
-            .map_err(|error| failed(&error))?;
-        let filter = filter.fd().map_err(|error| failed(&error))?;
+            .map_err(failed)?;
+        let filter = filter.fd().map_err(failed)?;
         let file = filter.as_fd().try_clone_to_owned();
-        files.push(file.map_err(|error| failed(&error))?);
+        files.push(file.map_err(failed)?);
         Ok(files)
     }
 
     /// Attaches the other program where frames come in by an interface of this thread's namespace. It stays for as long
     /// as a copy of the returned descriptor is open.
     pub fn attach(&self, interface: u32) -> Result<OwnedFd, SettleError> {
-        let failed = |error: &dyn std::fmt::Display| SettleError(error.to_string());
         let program = self.ebpf.program("settled_ingress");
         let program: &SchedClassifier = program
             .ok_or_else(|| SettleError("a program is missing".into()))?
             .try_into()
-            .map_err(|error| failed(&error))?;
-        let program = program.fd().map_err(|error| failed(&error))?;
+            .map_err(failed)?;
+        let program = program.fd().map_err(failed)?;
         let program = program.as_fd().as_raw_fd();
-        bpf::attach_at_ingress(program, interface).map_err(|error| failed(&error))
+        bpf::attach_at_ingress(program, interface).map_err(failed)
     }
 }

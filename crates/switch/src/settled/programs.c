@@ -184,8 +184,7 @@ u32 settled_filter(struct __sk_buff *frame)
 	for (int i = 0; i < 12; i++)
 		if (head.macs[i] != rule->macs[i])
 			return TAKE;
-	u32 out = rule->flags & HOPS;
-	if (out && head.hops < 2)
+	if (rule->flags & HOPS && head.hops < 2)
 		return TAKE;
 	word->link = frame->ifindex;
 	word->out = rule->out;

@@ -34,8 +34,8 @@ pub enum AttachMode {
     Native = 1 << 2,
 }
 
-/// Attaches a loaded program where an interface's frames come in (tcx), in front of those that are there. It stays for as
-/// long as a copy of the returned descriptor is open.
+/// Attaches a loaded program to an interface's ingress hook (tcx). The program stays as long as a copy of the returned
+/// descriptor is open.
 pub fn attach_at_ingress(program: RawFd, interface: u32) -> Result<OwnedFd, Errno> {
     const TCX_INGRESS: u32 = 46;
     let attributes = LinkAttributes {

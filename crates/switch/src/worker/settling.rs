@@ -18,7 +18,6 @@ impl Worker {
         let messages = std::mem::take(&mut self.forwarding.batch.messages);
         if let Some(settled) = self.table.settled.clone() {
             for message in messages.iter().filter_map(Settled::from_bytes) {
-                // A flow that cannot be settled goes on as it came.
                 // What is looked at from here on is no older than the epochs.
                 let Some(ends) = ends(&self.table, from, &message) else {
                     continue;
@@ -109,8 +108,9 @@ fn decide(table: &Table, ends: &Path, said: &Settled) -> Option<(Key, Hop, Path)
     // They come by an interface of the host, and to this port alone.
     let a = of_coming.lookup.behind(into.1)?;
     let first = passage(table, a)?;
-    let is_its_own = comes.mac == Some(into.0) || of_coming.lookup.behind(into.0) == Some(to);
-    let is_unknown = of_coming.lookup.behind(into.0).is_none() && of_coming.ports == 2;
+    let receiver = of_coming.lookup.behind(into.0);
+    let is_its_own = comes.mac == Some(into.0) || receiver == Some(to);
+    let is_unknown = receiver.is_none() && of_coming.ports == 2;
     if !(is_its_own || is_unknown) || is_group(into.0) || is_group(into.1) || a == to {
         return None;
     }
