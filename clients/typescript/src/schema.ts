@@ -1268,7 +1268,7 @@ export interface components {
             frames: number;
             /**
              * Format: uint64
-             * @description Of these, frames that waited for the flow's limit.
+             * @description Frames that waited for the flow's limit.
              */
             held: number;
             /** @description The link or VNIC that it is on. */
@@ -1603,22 +1603,22 @@ export interface components {
             busy: number;
             /**
              * Format: uint64
-             * @description Of these, those picked up while their queue was polled.
+             * @description Frames picked up while their queue was polled.
              */
             "by-poll": number;
             /**
              * Format: uint64
-             * @description Of these, those picked up first thing after a wake-up.
+             * @description Frames picked up first thing after a wake-up.
              */
             "by-wakeup": number;
             /**
              * Format: uint64
-             * @description Chains of 10 to 50 frames.
+             * @description Chains of 10 to 50 frames picked up at once.
              */
             "chains-10-to-50": number;
             /**
              * Format: uint64
-             * @description Chains of more than 50 frames.
+             * @description Chains of more than 50 frames picked up at once.
              */
             "chains-over-50": number;
             /**
@@ -2183,12 +2183,12 @@ export interface components {
             "by-wakeup": number;
             /**
              * Format: uint64
-             * @description Chains of 10 to 50 frames.
+             * @description Chains of 10 to 50 frames that the switch took from it at once.
              */
             "chains-10-to-50": number;
             /**
              * Format: uint64
-             * @description Chains of more than 50 frames.
+             * @description Chains of more than 50 frames that the switch took from it at once.
              */
             "chains-over-50": number;
             /**
@@ -2211,7 +2211,7 @@ export interface components {
             name: string;
             /**
              * Format: uint64
-             * @description Their bytes, from the Ethernet header on.
+             * @description Bytes received, from the Ethernet header on.
              */
             "rx-bytes": number;
             /**
@@ -2221,7 +2221,7 @@ export interface components {
             "rx-frames": number;
             /**
              * Format: uint64
-             * @description Their bytes.
+             * @description Bytes sent, from the Ethernet header on.
              */
             "tx-bytes": number;
             /**
@@ -2863,6 +2863,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The application's name. */
                 name: string;
             };
             cookie?: never;
@@ -2885,6 +2886,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The application's name. */
                 name: string;
             };
             cookie?: never;
@@ -2944,6 +2946,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The application's name. */
                 name: string;
             };
             cookie?: never;
@@ -2964,6 +2967,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The application's name. */
                 name: string;
             };
             cookie?: never;
@@ -2990,6 +2994,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The application's name. */
                 name: string;
             };
             cookie?: never;
@@ -3015,6 +3020,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The application's name. */
                 name: string;
             };
             cookie?: never;
@@ -3060,6 +3066,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The report's number, or a guest's name or pattern. */
                 name: string;
             };
             cookie?: never;
@@ -3082,6 +3089,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The report's number, or a guest's name or pattern. */
                 name: string;
             };
             cookie?: never;
@@ -3156,6 +3164,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The flow's name. */
                 name: string;
             };
             cookie?: never;
@@ -3225,6 +3234,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The flow's name. */
                 name: string;
             };
             cookie?: never;
@@ -3247,6 +3257,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The flow's name. */
                 name: string;
             };
             cookie?: never;
@@ -3283,6 +3294,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The flow's name. */
                 name: string;
             };
             cookie?: never;
@@ -3303,6 +3315,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The flow's name. */
                 name: string;
             };
             cookie?: never;
@@ -3484,6 +3497,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
             };
             cookie?: never;
@@ -3506,6 +3520,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
             };
             cookie?: never;
@@ -3597,6 +3612,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
             };
             cookie?: never;
@@ -3617,6 +3633,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
             };
             cookie?: never;
@@ -3643,6 +3660,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
             };
             cookie?: never;
@@ -3669,7 +3687,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
+                /** @description The configuration's name. */
                 configuration: string;
             };
             cookie?: never;
@@ -3692,7 +3712,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
+                /** @description The configuration's name. */
                 configuration: string;
             };
             cookie?: never;
@@ -3719,7 +3741,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
+                /** @description The configuration's name. */
                 configuration: string;
             };
             cookie?: never;
@@ -3752,6 +3776,7 @@ export interface operations {
                 "Last-Event-ID"?: number;
             };
             path: {
+                /** @description The guest's name. */
                 name: string;
             };
             cookie?: never;
@@ -3778,6 +3803,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
             };
             cookie?: never;
@@ -3804,6 +3830,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
             };
             cookie?: never;
@@ -3830,6 +3857,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
             };
             cookie?: never;
@@ -3856,6 +3884,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
             };
             cookie?: never;
@@ -3882,6 +3911,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The guest's name. */
                 name: string;
             };
             cookie?: never;
@@ -3975,6 +4005,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's name. */
                 name: string;
             };
             cookie?: never;
@@ -3997,6 +4028,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's name. */
                 name: string;
             };
             cookie?: never;
@@ -4036,6 +4068,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's name. */
                 name: string;
             };
             cookie?: never;
@@ -4056,6 +4089,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's name. */
                 name: string;
             };
             cookie?: never;
@@ -4209,6 +4243,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The NSM's name. */
                 name: string;
             };
             cookie?: never;
@@ -4231,6 +4266,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The NSM's name. */
                 name: string;
             };
             cookie?: never;
@@ -4301,6 +4337,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The NSM's name. */
                 name: string;
             };
             cookie?: never;
@@ -4321,6 +4358,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The NSM's name. */
                 name: string;
             };
             cookie?: never;
@@ -4367,6 +4405,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's or VNIC's name. */
                 name: string;
             };
             cookie?: never;
@@ -4389,6 +4428,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's or VNIC's name. */
                 name: string;
             };
             cookie?: never;
@@ -4458,6 +4498,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The stub's name. */
                 name: string;
             };
             cookie?: never;
@@ -4480,6 +4521,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The stub's name. */
                 name: string;
             };
             cookie?: never;
@@ -4535,6 +4577,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The stub's name. */
                 name: string;
             };
             cookie?: never;
@@ -4555,6 +4598,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The stub's name. */
                 name: string;
             };
             cookie?: never;
@@ -4604,6 +4648,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's or stub's name. */
                 name: string;
             };
             cookie?: never;
@@ -4626,6 +4671,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's or stub's name. */
                 name: string;
             };
             cookie?: never;
@@ -4686,6 +4732,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's or stub's name. */
                 name: string;
             };
             cookie?: never;
@@ -4712,6 +4759,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's or stub's name. */
                 name: string;
             };
             cookie?: never;
@@ -4734,6 +4782,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's or stub's name. */
                 name: string;
             };
             cookie?: never;
@@ -4760,7 +4809,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's or stub's name. */
                 name: string;
+                /** @description The flow, as the list of entries has it. */
                 flow: string;
             };
             cookie?: never;
@@ -4781,6 +4832,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's or stub's name. */
                 name: string;
             };
             cookie?: never;
@@ -4801,6 +4853,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The link's or stub's name. */
                 name: string;
             };
             cookie?: never;
@@ -4870,6 +4923,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The VNIC's name. */
                 name: string;
             };
             cookie?: never;
@@ -4892,6 +4946,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The VNIC's name. */
                 name: string;
             };
             cookie?: never;
@@ -4949,6 +5004,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The VNIC's name. */
                 name: string;
             };
             cookie?: never;
@@ -4969,6 +5025,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The VNIC's name. */
                 name: string;
             };
             cookie?: never;
@@ -5018,6 +5075,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The wire's name. */
                 name: string;
             };
             cookie?: never;
@@ -5040,6 +5098,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The wire's name. */
                 name: string;
             };
             cookie?: never;
@@ -5116,6 +5175,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The wire's name. */
                 name: string;
             };
             cookie?: never;
@@ -5136,6 +5196,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The wire's name. */
                 name: string;
             };
             cookie?: never;

@@ -241,6 +241,7 @@ macro_rules! faults {
         }
 
         impl fmt::Display for Fault {
+            #[expect(unused_variables, reason = "a place in a list is in the field's name")]
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self { $(Fault::$name { $($part),* } => write!(f, $sentence $(, $argument)*),)* }
             }
@@ -359,7 +360,7 @@ faults! {
     AddressTaken { mac: Mac, link: String, other: String } Exists "mac" =>
         "VNIC ‘{other}’ on ‘{link}’ already has the address {mac}: choose another, or give none for a random one";
     /// An IP address that is given twice.
-    AddressTwice { vnic: String, address: IpAddr } Invalid "addresses" =>
+    AddressTwice { vnic: String, address: IpAddr, at: usize } Invalid format!("addresses[{at}]") =>
         "VNIC ‘{vnic}’: the address {address} is given twice: give it once";
     /// An NSM of that name.
     NsmExists { name: String } Exists "name" =>
@@ -368,7 +369,7 @@ faults! {
     NsmNamespaceExists { name: String, namespace: String } Exists "namespace" =>
         "NSM ‘{name}’ would have a network namespace ‘{namespace}’ of its own, and there is one already: `ip netns delete {namespace}` first, or use it, as `namespace`";
     /// An address that a user NSM on the link has.
-    NsmAddressTaken { address: String, link: String, nsm: String } Exists "addresses" =>
+    NsmAddressTaken { address: String, link: String, nsm: String, at: usize } Exists format!("addresses[{at}]") =>
         "NSM ‘{nsm}’ on link ‘{link}’ has the address {address}: choose another one for `addresses`";
     /// An application of that name.
     ApplicationExists { name: String } Exists "name" =>
@@ -532,7 +533,7 @@ faults! {
     Cpus { cpus: usize, most: usize } Invalid "cpus" =>
         "{cpus} CPUs are invalid: a guest has 1 to {most}";
     /// A CPU that there is none of.
-    NoCpu { cpu: usize, there: String } Invalid "pin" =>
+    NoCpu { cpu: usize, there: String, at: usize } Invalid format!("pin[{at}]") =>
         "there is no CPU {cpu} that the node may use: it has {there}";
     /// An MTU of a stub.
     StubMtu { mtu: u16, least: u16, most: u16 } Invalid "mtu" =>

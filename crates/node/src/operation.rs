@@ -227,6 +227,24 @@ fn add_schema<T: ToSchema>(api: &mut OpenApi) {
     components.schemas.extend(schemas);
 }
 
+/// What a parameter of a path is.
+fn described(path: &str, parameter: &str) -> String {
+    let of = path.split('/').nth(2).unwrap_or_default();
+    match (parameter, of) {
+        ("configuration", _) => "The configuration's name.".into(),
+        ("flow", _) => "The flow, as the list of entries has it.".into(),
+        ("name", "stats") => "The link's or VNIC's name.".into(),
+        ("name", "flow-stats") => "The flow's name.".into(),
+        ("name", "crashes") => "The report's number, or a guest's name or pattern.".into(),
+        ("name", "applications") => "The application's name.".into(),
+        ("name", "nsms") => "The NSM's name.".into(),
+        ("name", "vnics") => "The VNIC's name.".into(),
+        ("name", "switches") => "The link's or stub's name.".into(),
+        ("name", plural) => format!("The {}'s name.", plural.strip_suffix('s').unwrap_or(plural)),
+        (parameter, _) => format!("The {parameter}."),
+    }
+}
+
 /// An operation without parameters was given some.
 pub(crate) fn no_parameters(query: &str) -> Error {
     let name = query.split(['=', '&']).next().unwrap_or_default();
@@ -376,6 +394,7 @@ impl<B: Payload, T: Payload> Operation<B, T> {
                     .name(parameter)
                     .parameter_in(ParameterIn::Path)
                     .required(Required::True)
+                    .description(Some(described(&self.path, parameter)))
                     .schema(Some(text)),
             );
         }
@@ -410,9 +429,12 @@ impl<B: Payload, T: Payload> Operation<B, T> {
         };
         if let Some(schema) = body {
             let content = ContentBuilder::new().schema(Some(schema));
-            let content = content
-                .example(serde_json::to_value(&self.body).ok())
-                .build();
+            let mut example = serde_json::to_value(&self.body).unwrap_or_default();
+            if let Some(fields) = example.as_object_mut() {
+                // How a resource is, no client says.
+                fields.remove("status");
+            }
+            let content = content.example(Some(example)).build();
             let body = RequestBodyBuilder::new().content("application/json", content);
             let body = body.required(Some(Required::True)).build();
             operation = operation.request_body(Some(body));
@@ -619,7 +641,12 @@ impl<S: Spec> Object<S> {
         let errors = [Kind::Invalid, Kind::NotFound, Kind::InUse, Kind::Refused];
         let mut body = serde_json::to_value(S::example().spec).unwrap_or_default();
         if let Some(fields) = body.as_object_mut() {
-            fields.retain(|name, _| !["link", "device", "config", "mtu"].contains(&name.as_str()));
+            // A short one: a configuration is not.
+            let can = |name: &str| match S::CHANGEABLE {
+                [] => !["link", "config", "mtu"].contains(&name),
+                can => can.contains(&name) && name != "mac",
+            };
+            fields.retain(|name, _| can(name));
         }
         let patch = Self::operation(
             Verb::Patch,

@@ -268,7 +268,7 @@ class FlowStats(Model):
     frames: int
     """Frames of it that passed."""
     held: int
-    """Of these, frames that waited for the flow's limit."""
+    """Frames that waited for the flow's limit."""
     link: str
     """The link or VNIC that it is on."""
     name: str
@@ -444,13 +444,13 @@ class LaneStats(Model):
     busy: int
     """Nanoseconds of rounds that moved frames."""
     by_poll: int
-    """Of these, those picked up while their queue was polled."""
+    """Frames picked up while their queue was polled."""
     by_wakeup: int
-    """Of these, those picked up first thing after a wake-up."""
+    """Frames picked up first thing after a wake-up."""
     chains_10_to_50: int
-    """Chains of 10 to 50 frames."""
+    """Chains of 10 to 50 frames picked up at once."""
     chains_over_50: int
-    """Chains of more than 50 frames."""
+    """Chains of more than 50 frames picked up at once."""
     chains_under_10: int
     """Chains of fewer than 10 frames picked up at once."""
     cpu: int | None = None
@@ -646,9 +646,9 @@ class PortStats(Model):
     by_wakeup: int
     """Frames that the switch took from it first thing after a wake-up."""
     chains_10_to_50: int
-    """Chains of 10 to 50 frames."""
+    """Chains of 10 to 50 frames that the switch took from it at once."""
     chains_over_50: int
-    """Chains of more than 50 frames."""
+    """Chains of more than 50 frames that the switch took from it at once."""
     chains_under_10: int
     """Chains of fewer than 10 frames that the switch took from it at once."""
     drops: dict[str, int]
@@ -660,11 +660,11 @@ class PortStats(Model):
     name: str
     """The interface or VNIC; for a patch WIRE/PATCH:a or b, as ‘between’ names its ends."""
     rx_bytes: int
-    """Their bytes, from the Ethernet header on."""
+    """Bytes received, from the Ethernet header on."""
     rx_frames: int
     """Frames received."""
     tx_bytes: int
-    """Their bytes."""
+    """Bytes sent, from the Ethernet header on."""
     tx_frames: int
     """Frames sent."""
     wakeups: int

@@ -6,7 +6,9 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 
 use netkernel::protocol::Limits;
 
-use crate::model::{GuestState, PortStats, Scrape, State};
+use crate::model::{
+    ApplicationStatus, FlowStats, GuestState, LaneStats, NsmStatus, PortStats, Scrape, State,
+};
 
 /// Counters of lanes that are nanoseconds.
 const TIMES: [&str; 3] = ["busy", "idle", "asleep"];
@@ -56,6 +58,9 @@ fn record(scrape: &Scrape) {
         "weir_settled_flows",
         "Flows whose packets the kernel passes on, in one direction each."
     );
+    if !scrape.ports.is_empty() {
+        describe("port", PortStats::counted());
+    }
     for (port, guest) in &scrape.ports {
         let guest = guest.clone().unwrap_or_default();
         let labels = [
@@ -66,15 +71,23 @@ fn record(scrape: &Scrape) {
         count("port", port.counters(), &labels);
         drops("port", port, &labels);
     }
+    if !scrape.port_lanes.is_empty() {
+        describe("port_lane", PortStats::counted());
+    }
     for port in &scrape.port_lanes {
         let lane = port.lane.unwrap_or_default().to_string();
         let labels = [("port", port.name.clone()), ("lane", lane)];
         count("port_lane", port.counters(), &labels);
         drops("port_lane", port, &labels);
     }
+    let is_time = |(name, _): &(&str, u64)| TIMES.contains(name);
+    let mut counted = LaneStats::counted();
+    counted.retain(|(name, _)| !TIMES.contains(name));
+    if !scrape.lanes.is_empty() {
+        describe("lane", counted);
+    }
     for lane in &scrape.lanes {
         let labels = [("lane", lane.lane.to_string())];
-        let is_time = |(name, _): &(&str, u64)| TIMES.contains(name);
         let (times, others): (Vec<_>, Vec<_>) = lane.counters().partition(is_time);
         count("lane", others.into_iter(), &labels);
         for (name, nanoseconds) in times {
@@ -85,6 +98,9 @@ fn record(scrape: &Scrape) {
         }
         gauge!("weir_lane_queues", &labels).set(lane.queues);
         describe_gauge!("weir_lane_queues", "Queues that the lane serves.");
+    }
+    if !scrape.flows.is_empty() {
+        describe("flow", FlowStats::counted());
     }
     for flow in &scrape.flows {
         let labels = [("flow", flow.name.clone()), ("link", flow.link.clone())];
@@ -126,6 +142,9 @@ fn record(scrape: &Scrape) {
 
 /// Network stack modules and the applications that they serve.
 fn stacks(scrape: &Scrape) {
+    if !scrape.nsms.is_empty() {
+        describe("nsm", NsmStatus::counted());
+    }
     for nsm in &scrape.nsms {
         let labels = [("nsm", nsm.name.clone())];
         let (status, spec) = (&nsm.status, &nsm.spec);
@@ -139,6 +158,9 @@ fn stacks(scrape: &Scrape) {
             describe_gauge!(metric, Unit::Bytes, "Memory that the process has in use.");
             gauge!(metric, &labels).set(bytes as f64);
         }
+    }
+    if !scrape.applications.is_empty() {
+        describe("application", ApplicationStatus::counted());
     }
     for application in &scrape.applications {
         let (status, spec) = (&application.status, &application.spec);
@@ -195,6 +217,13 @@ fn sockets<const N: usize>(what: &str, sockets: usize, limits: Limits, labels: &
     }
 }
 
+/// Says what counters count; with what labels, [`count`] says.
+fn describe(what: &str, counted: Vec<(&'static str, String)>) {
+    for (name, help) in counted {
+        describe_counter!(format!("weir_{what}_{name}_total"), help);
+    }
+}
+
 /// Counters by the names that `stat` shows.
 fn count<const N: usize>(
     what: &str,
@@ -202,13 +231,7 @@ fn count<const N: usize>(
     labels: &[(&'static str, String); N],
 ) {
     for (name, value) in counters {
-        let metric = format!("weir_{what}_{name}_total");
-        let help = format!(
-            "Number of {}, as `weir … stat` shows it.",
-            name.replace('_', " ")
-        );
-        describe_counter!(metric.clone(), help);
-        counter!(metric, labels).absolute(value);
+        counter!(format!("weir_{what}_{name}_total"), labels).absolute(value);
     }
 }
 
@@ -252,10 +275,18 @@ mod tests {
             applications: vec![Application::example()],
         };
         let text = render(&scrape);
+        let lines = |start| {
+            text.lines()
+                .filter(move |line: &&str| line.starts_with(start))
+        };
+        assert_eq!(lines("# HELP ").count(), lines("# TYPE ").count(), "{text}");
+        assert!(lines("# HELP ").all(|line| line.ends_with('.')), "{text}");
         for line in [
             "weir_port_rx_frames_total{port=\"g0\",link=\"lan\",guest=\"fw\"} 3",
             "weir_port_rx_bytes_total{port=\"g0\",link=\"lan\",guest=\"fw\"} 294",
             "weir_port_dropped_frames_total{port=\"g0\",link=\"lan\",guest=\"fw\",reason=\"spoofed-ip\"} 2",
+            "# HELP weir_port_rx_bytes_total Bytes received, from the Ethernet header on.",
+            "# HELP weir_nsm_sent_bytes_total Bytes that it was given to send.",
             "# TYPE weir_lane_busy_seconds_total counter",
             "weir_lane_busy_seconds_total{lane=\"0\"} 1.5",
             "weir_guest_up{guest=\"fw\"} 1",

@@ -310,7 +310,13 @@ impl Host {
             return Ok(false);
         }
         let door = self.sock_paths.door.clone();
-        let failed = |error| Error::failed(format_args!("NSM ‘{name}’ cannot be started: {error}"));
+        let failed = |error| match nsm.spec.run.0.first() {
+            Some(program) => Error::refused(format_args!(
+                "NSM ‘{name}’ cannot be started: {program}: {error}"
+            ))
+            .of_field("run"),
+            None => Error::failed(format_args!("NSM ‘{name}’ cannot be started: {error}")),
+        };
         let child = match (port, nsm.spec.place(&name)) {
             (Some(port), _) => {
                 let mut program = nsm_program(nsm, &door);

@@ -198,6 +198,7 @@ impl Spec for Application {
     const PATH: &'static str = "applications";
     const NOUN: &'static str = "application";
     const CALLED: [&'static str; 2] = ["an application", "applications"];
+    const CHANGEABLE: &'static [&'static str] = &["nsm", "properties", "restart"];
     const VERBS: &'static [Verb] = &[Verb::List, Verb::Show, Verb::Put, Verb::Patch, Verb::Delete];
 
     fn note(verb: Verb) -> &'static str {

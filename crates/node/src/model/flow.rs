@@ -73,7 +73,7 @@ pub struct FlowStats {
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Of these, frames that waited for the flow's limit.
+    /// Frames that waited for the flow's limit.
     pub held: u64,
     /// Frames dropped since too many waited.
     pub dropped: u64,

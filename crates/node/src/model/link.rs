@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use serde::{Deserialize, Serialize};
-use switch::links::{self, Device, HostLink, LinkError, Tap, Vxlan};
+use switch::links::{self, Device, HostLink, LinkError, Tap, Vxlan, VxlanError};
 use switch::lookup::{FlowDefault, Mac};
 use switch::port::{LinkRecord as SwitchRecord, PortKind};
 use switch::properties::{DomainProperties, PortProperties, Vlan};
@@ -81,20 +81,30 @@ pub struct Neighbor {
 impl Tunnel {
     /// Refuses what cannot be.
     fn check(&self, name: &str) -> Result<()> {
-        self.with(name, |link| link.check())
-            .map_err(LinkError::from)?;
+        self.with(name, |link| link.check()).map_err(|error| {
+            let at = match &error {
+                VxlanError::Remote(ip) | VxlanError::Twice(ip) => {
+                    self.remotes.iter().rposition(|it| it == ip)
+                }
+                _ => None,
+            };
+            let error = Error::from(LinkError::from(error));
+            match at {
+                Some(at) => error.of_field(&format!("vxlan.remotes[{at}]")),
+                None => error,
+            }
+        })?;
         if self.port == Some(0) {
             let sentence = "UDP port 0 cannot be that of a link: it is from 1 to 65535";
             return Err(Error::invalid(sentence).of_field("vxlan.port"));
         }
-        let lost = self.neighbors.iter();
-        let mut lost = lost.filter(|it| !self.remotes.contains(&it.remote));
-        match lost.next() {
-            Some(it) => Err(Error::invalid(format_args!(
+        let mut all = self.neighbors.iter().enumerate();
+        match all.find(|(_, it)| !self.remotes.contains(&it.remote)) {
+            Some((at, it)) => Err(Error::invalid(format_args!(
                 "neighbor {} of link ‘{name}’ is behind {}, which is no remote of the link: add it to `remotes`",
                 it.mac, it.remote
             ))
-            .of_field("vxlan.neighbors")),
+            .of_field(&format!("vxlan.neighbors[{at}].remote"))),
             None => Ok(()),
         }
     }
@@ -288,7 +298,7 @@ impl Link {
     }
 
     /// What of a link can be changed.
-    pub const CHANGEABLE: &str = "`port`, `properties`, and `remotes` and `neighbors` of `vxlan`";
+    pub const CAN_CHANGE: &str = "`port`, `properties`, and `remotes` and `neighbors` of `vxlan`";
 
     /// Whether it can be changed to this.
     pub fn can_become(&self, new: &Link) -> bool {
@@ -389,6 +399,7 @@ impl Spec for Link {
     const PATH: &'static str = "links";
     const NOUN: &'static str = "link";
     const CALLED: [&'static str; 2] = ["a link", "links"];
+    const CHANGEABLE: &'static [&'static str] = &["port", "properties"];
 
     fn note(verb: Verb) -> &'static str {
         match verb {

@@ -154,11 +154,19 @@ impl Nsm {
             User if self.link.is_none() => Err(Fault::NsmWithoutLink {}.into()),
             User => self.network().check().map_err(|error| {
                 use netkernel::user::NetworkError;
-                let field = match error {
-                    NetworkError::Gateway(_) | NetworkError::Gateways(..) => "gateways",
-                    _ => "addresses",
+                let address = |ip| self.addresses.iter().position(|it| it.addr() == ip);
+                let gateway = |ip| self.gateways.iter().rposition(|it| *it == ip);
+                let (list, at) = match error {
+                    NetworkError::Addresses(_) => ("addresses", None),
+                    NetworkError::Address(ip) | NetworkError::Prefix(ip, _) => {
+                        ("addresses", address(ip))
+                    }
+                    NetworkError::Gateway(ip) | NetworkError::Gateways(_, ip) => {
+                        ("gateways", gateway(ip))
+                    }
                 };
-                Error::invalid(error).of_field(field)
+                let at = at.map_or_else(String::new, |at| format!("[{at}]"));
+                Error::invalid(error).of_field(&format!("{list}{at}"))
             }),
             Program if self.run.0.first().is_none_or(String::is_empty) => {
                 Err(Fault::NsmWithoutProgram {}.into())
@@ -230,6 +238,7 @@ impl Spec for Nsm {
     const PATH: &'static str = "nsms";
     const NOUN: &'static str = "nsm";
     const CALLED: [&'static str; 2] = ["a network stack module", "network stack modules"];
+    const CHANGEABLE: &'static [&'static str] = &["properties", "cores"];
     const VERBS: &'static [Verb] = &[
         Verb::List,
         Verb::Show,
@@ -252,6 +261,7 @@ impl Spec for Nsm {
 
     fn example() -> Object<Nsm> {
         let mut nsm = Object::new("stack1", Nsm::default());
+        nsm.spec.properties.conns = Some(1000);
         nsm.status = NsmStatus {
             state: State::Up,
             namespace: Some("weir-nsm-stack1".into()),

@@ -58,6 +58,8 @@ pub trait Spec:
         Verb::Patch,
         Verb::Delete,
     ];
+    /// The fields that can change; all, if none is named.
+    const CHANGEABLE: &'static [&'static str] = &[];
     /// Whether configurations are a part of it, which may be long.
     const HAS_CONFIG: bool = false;
     /// What a reader of the API should know of a verb.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
 
 use super::{Application, FlowStats, Guest, NodeStatus, Nsm, Object};
 
@@ -18,6 +19,13 @@ macro_rules! counters {
                 [$(($crate::model::stats::counters!(@name $counter $($name)?), self.$counter)),*].into_iter()
             }
 
+            /// What each of its counters counts, by name.
+            pub fn counted() -> Vec<(&'static str, String)> {
+                let schema = <$type as utoipa::PartialSchema>::schema();
+                let of = |field: &str| $crate::model::stats::description(&schema, field);
+                vec![$(($crate::model::stats::counters!(@name $counter $($name)?), of(stringify!($counter)))),*]
+            }
+
             /// What was counted since `before`, for the same name.
             pub fn since(&self, before: &$type) -> $type {
                 let mut counted = self.clone();
@@ -29,6 +37,17 @@ macro_rules! counters {
     };
 }
 pub(super) use counters;
+
+/// The description of a field of an object.
+pub(super) fn description(schema: &RefOr<Schema>, field: &str) -> String {
+    let RefOr::T(Schema::Object(object)) = schema else {
+        return String::new();
+    };
+    match object.properties.get(&field.replace('_', "-")) {
+        Some(RefOr::T(Schema::Object(field))) => field.description.clone().unwrap_or_default(),
+        _ => String::new(),
+    }
+}
 
 /// Counters by reason, which only some statistics have.
 pub(super) trait ByReason {
@@ -67,11 +86,11 @@ pub struct PortStats {
     pub lane: Option<u32>,
     /// Frames received.
     pub rx_frames: u64,
-    /// Their bytes, from the Ethernet header on.
+    /// Bytes received, from the Ethernet header on.
     pub rx_bytes: u64,
     /// Frames sent.
     pub tx_frames: u64,
-    /// Their bytes.
+    /// Bytes sent, from the Ethernet header on.
     pub tx_bytes: u64,
     /// Frames that the switch took from it while polling it.
     pub by_poll: u64,
@@ -81,9 +100,9 @@ pub struct PortStats {
     pub wakeups: u64,
     /// Chains of fewer than 10 frames that the switch took from it at once.
     pub chains_under_10: u64,
-    /// Chains of 10 to 50 frames.
+    /// Chains of 10 to 50 frames that the switch took from it at once.
     pub chains_10_to_50: u64,
-    /// Chains of more than 50 frames.
+    /// Chains of more than 50 frames that the switch took from it at once.
     pub chains_over_50: u64,
     /// Frames dropped, by reason; none that never happened.
     pub drops: BTreeMap<String, u64>,
@@ -148,15 +167,15 @@ pub struct LaneStats {
     pub queues: u32,
     /// Frames that it picked up.
     pub frames: u64,
-    /// Of these, those picked up while their queue was polled.
+    /// Frames picked up while their queue was polled.
     pub by_poll: u64,
-    /// Of these, those picked up first thing after a wake-up.
+    /// Frames picked up first thing after a wake-up.
     pub by_wakeup: u64,
     /// Chains of fewer than 10 frames picked up at once.
     pub chains_under_10: u64,
-    /// Chains of 10 to 50 frames.
+    /// Chains of 10 to 50 frames picked up at once.
     pub chains_10_to_50: u64,
-    /// Chains of more than 50 frames.
+    /// Chains of more than 50 frames picked up at once.
     pub chains_over_50: u64,
     /// Times that it slept until something woke it.
     pub wakeups: u64,

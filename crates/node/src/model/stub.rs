@@ -110,6 +110,7 @@ impl Spec for Stub {
     fn example() -> Object<Stub> {
         let mut stub = Object::new("lan", Stub::default());
         stub.spec.mtu = Some(9000);
+        stub.spec.properties.aging = 600;
         stub.status.mtu = 9000;
         stub.status.state = State::Up;
         stub

@@ -153,10 +153,12 @@ impl Vnic {
     /// Refuses an address that is given twice, with any prefixes.
     pub fn check_addresses(&self, name: &str) -> Result<()> {
         let mut seen = BTreeSet::new();
-        match self.addresses.iter().find(|it| !seen.insert(it.addr())) {
-            Some(twice) => Err(Fault::AddressTwice {
+        let mut all = self.addresses.iter().enumerate();
+        match all.find(|(_, it)| !seen.insert(it.addr())) {
+            Some((at, twice)) => Err(Fault::AddressTwice {
                 vnic: name.into(),
                 address: twice.addr(),
+                at,
             }
             .into()),
             None => Ok(()),
@@ -188,6 +190,7 @@ impl Spec for Vnic {
     const PATH: &'static str = "vnics";
     const NOUN: &'static str = "vnic";
     const CALLED: [&'static str; 2] = ["a VNIC", "VNICs"];
+    const CHANGEABLE: &'static [&'static str] = &["properties", "addresses", "mac"];
 
     fn note(verb: Verb) -> &'static str {
         match verb {

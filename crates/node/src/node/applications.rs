@@ -179,7 +179,7 @@ impl Node {
                 what: "application",
                 name: name.into(),
                 can: "`nsm`, `properties` and `restart`",
-                field: changed(&was.spec, &spec, &["nsm", "properties", "restart"]),
+                field: changed(&was.spec, &spec),
             }
             .into());
         }

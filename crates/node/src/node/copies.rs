@@ -187,8 +187,9 @@ impl Node {
         }
         if guest.interfaces != spec.interfaces {
             return Err(Error::refused(format_args!(
-                "guest ‘{name}’ has other interfaces than when it was saved: give it those by `weir set {name} --link …`, or restore it by another name"
-            )));
+                "guest ‘{name}’ has other interfaces than when it was saved: give it those as `interfaces`, or restore it by another `name`"
+            ))
+            .of_field("name"));
         }
         let wanted = guest.spec.clone();
         self.store.put(&GuestRecord {

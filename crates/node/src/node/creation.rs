@@ -492,13 +492,14 @@ impl Node {
 /// Whether the node may use all these CPUs.
 pub(super) fn check_cpus(cpus: &[usize]) -> Result<()> {
     let here = cpus_here();
-    let missing = |cpu: &&usize| !here.iter().any(|here| usize::from(*here) == **cpu);
-    match cpus.iter().find(missing) {
+    let missing = |cpu: &usize| !here.iter().any(|here| usize::from(*here) == *cpu);
+    match cpus.iter().position(missing) {
         None => Ok(()),
-        Some(cpu) => {
+        Some(at) => {
             let there: Vec<_> = here.iter().map(u16::to_string).collect();
             let there = there.join(", ");
-            Err(Fault::NoCpu { cpu: *cpu, there }.into())
+            let cpu = cpus[at];
+            Err(Fault::NoCpu { cpu, there, at }.into())
         }
     }
 }

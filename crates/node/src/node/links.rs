@@ -50,8 +50,8 @@ impl Resource for Link {
             return Err(Fault::Fixed {
                 what: "link",
                 name: name.into(),
-                can: Link::CHANGEABLE,
-                field: changed(&is, &spec, &["port", "properties"]),
+                can: Link::CAN_CHANGE,
+                field: changed(&is, &spec),
             }
             .into());
         }

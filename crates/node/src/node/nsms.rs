@@ -178,18 +178,19 @@ impl Node {
             if other.spec.link.as_deref() != Some(link) {
                 continue;
             }
-            let taken = |it: &&IpNet| {
+            let taken = |it: &IpNet| {
                 other
                     .spec
                     .addresses
                     .iter()
                     .any(|its| its.addr() == it.addr())
             };
-            if let Some(address) = spec.addresses.iter().find(taken) {
+            if let Some(at) = spec.addresses.iter().position(taken) {
                 return Err(Fault::NsmAddressTaken {
-                    address: address.addr().to_string(),
+                    address: spec.addresses[at].addr().to_string(),
                     link: link.into(),
                     nsm: other.name,
+                    at,
                 }
                 .into());
             }
@@ -204,7 +205,7 @@ impl Node {
                 what: "NSM",
                 name: name.into(),
                 can: "`properties` and `cores`",
-                field: changed(&was.spec, &spec, &["properties", "cores"]),
+                field: changed(&was.spec, &spec),
             }
             .into());
         }

@@ -53,12 +53,13 @@ fn unchangeable<S: Spec>(name: &str) -> Error {
     fault.into()
 }
 
-/// The first field that differs between two specifications and is not in `can`, the changeable fields.
-pub(super) fn changed<S: Spec>(is: &S, new: &S, can: &[&str]) -> String {
+/// The first field that differs between two specifications and cannot change.
+pub(super) fn changed<S: Spec>(is: &S, new: &S) -> String {
     let [is, new] = [is, new].map(|it| serde_json::to_value(it).unwrap_or_default());
     let fields = [&is, &new].into_iter().filter_map(|it| it.as_object());
     let mut names = fields.flat_map(|it| it.keys());
-    let differs = |name: &&String| !can.contains(&name.as_str()) && is[*name] != new[*name];
+    let differs =
+        |name: &&String| !S::CHANGEABLE.contains(&name.as_str()) && is[*name] != new[*name];
     names.find(differs).cloned().unwrap_or_default()
 }
 

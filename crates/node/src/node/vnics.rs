@@ -173,7 +173,7 @@ impl Node {
                 what: "VNIC",
                 name: name.into(),
                 can: "`properties` and `addresses`",
-                field: changed(&is.spec, &spec, &["properties", "addresses", "mac"]),
+                field: changed(&is.spec, &spec),
             }
             .into());
         }

@@ -24,12 +24,14 @@ impl Handle {
             .run(move |node| Ok(node.select_guests(&guests)))
             .await?;
         let handle = self.clone();
-        let act = move |name| {
+        let act = move |name: Result<String, (String, Error)>| {
             let handle = handle.clone();
             async move {
                 match name {
                     Ok(name) => handle.finish(name, action).await,
-                    Err((pattern, error)) => GuestOutcome::of(pattern, Err(error)),
+                    Err((pattern, error)) => {
+                        GuestOutcome::of(pattern, Err(error.of_field("guests")))
+                    }
                 }
             }
         };
@@ -49,7 +51,8 @@ impl Handle {
                 let called = name.clone();
                 let created = tokio::spawn(async move { handle.create_guest(name, guest).await });
                 let created = created.await.map_err(Error::failed);
-                GuestOutcome::of(called, created.and_then(|created| created.map(Some)))
+                let created = created.and_then(|created| created.map_err(in_series));
+                GuestOutcome::of(called, created.map(Some))
             }
         };
         let guests = self.wanted(series.guests()?);
@@ -119,5 +122,13 @@ impl Handle {
         let tell = Box::new(move |started| drop(tell.send(started)));
         self.run(move |node| node.await_start(&name, tell)).await?;
         told.await.map_err(|_| over())?
+    }
+}
+
+/// An error of a guest of a series, whose fields but the name are those of `guest`.
+fn in_series(error: Error) -> Error {
+    match error.field.clone() {
+        Some(field) if field != "name" => error.of_field(&format!("guest.{field}")),
+        _ => error,
     }
 }

@@ -418,14 +418,14 @@ fn a_wrong_field_of_a_body_is_named() {
                 "POST",
                 "/v1/links",
                 vxlan(json!({"remotes": ["192.0.2.2", "192.0.2.2"]})),
-                "vxlan.remotes",
+                "vxlan.remotes[1]",
                 "twice",
             ),
             (
                 "POST",
                 "/v1/links",
                 vxlan(json!({"remotes": ["224.0.0.1"]})),
-                "vxlan.remotes",
+                "vxlan.remotes[0]",
                 "multicast",
             ),
             (
@@ -453,7 +453,7 @@ fn a_wrong_field_of_a_body_is_named() {
                 "POST",
                 "/v1/links",
                 vxlan(json!({"neighbors": [{"mac": "02:00:00:00:00:01", "remote": "192.0.2.9"}]})),
-                "vxlan.neighbors",
+                "vxlan.neighbors[0].remote",
                 "no remote",
             ),
             (
@@ -550,8 +550,8 @@ fn a_wrong_field_of_a_body_is_named() {
             (
                 "POST",
                 "/v1/guests",
-                guest(json!({"pin": [4000]})),
-                "pin",
+                guest(json!({"pin": [0, 4000]})),
+                "pin[1]",
                 "4000",
             ),
             (
@@ -711,9 +711,23 @@ fn a_wrong_field_of_a_body_is_named() {
             ),
             (
                 "POST",
+                "/v1/vnics",
+                vnic(json!({"host": true, "addresses": ["10.0.0.2/24", "10.0.0.2/16"]})),
+                "addresses[1]",
+                "twice",
+            ),
+            (
+                "POST",
+                "/v1/nsms",
+                json!({"name": "x", "kind": "program", "run": ["/nowhere/program"]}),
+                "run",
+                "/nowhere/program",
+            ),
+            (
+                "POST",
                 "/v1/nsms",
                 nsm(json!({"gateways": ["10.1.0.1"]})),
-                "gateways",
+                "gateways[0]",
                 "10.1.0.1",
             ),
             (
