@@ -486,7 +486,7 @@ end
 
 module Flow_stats = struct
   type t = {
-    bytes : int; (** Their bytes. *)
+    bytes : int; (** Bytes of it that passed. *)
     dropped : int; (** Frames dropped since too many waited. *)
     frames : int; (** Frames of it that passed. *)
     held : int; (** Frames that waited for the flow's limit. *)
@@ -1086,6 +1086,26 @@ module Saved = struct
   [@@deriving make, yojson { strict = false }]
 end
 (** A file that a guest was saved to. *)
+
+module Settled_flow = struct
+  type t = {
+    bytes : int; (** Their bytes. *)
+    destination : string; (** The receiver's. *)
+    idle : int; (** Milliseconds since the last one. *)
+    link : string option; [@yojson.default None] (** The link by whose interface they come; none if the flow is not settled. *)
+    packets : int; (** Packets that the kernel passed on. *)
+    reason : string option; [@yojson.default None] (** Why the flow is not settled, and all its packets go to the guest; none if it is settled. *)
+    source : string; (** The sender's address and port when they come. *)
+    to_destination : string; [@yojson.key "to-destination"] (** The receiver's. *)
+    to_link : string option; [@yojson.key "to-link"] [@yojson.default None] (** The link by whose interface they leave. *)
+    to_source : string; [@yojson.key "to-source"] (** The sender's address and port when they leave. *)
+    to_vnic : string; [@yojson.key "to-vnic"] (** The guest's VNIC by which the guest sends them on. *)
+    transport : string; (** `tcp` or `udp`. *)
+    vnic : string; (** The guest's VNIC by which its packets come. *)
+  }
+  [@@deriving make, yojson { strict = false }]
+end
+(** A flow of which a guest said that it is settled, in one direction. *)
 
 module Socket_state = struct
   type t = [ `Open | `Listening | `Failed | `Closing | `Other of string ]

@@ -180,6 +180,9 @@ let patch_nsm node name body = Call.json node Models.Nsm_object.of_yojson ~body:
 (** Creates a network stack module, or changes it to match the body. Its `properties` can change, at once, and its `cores`: it restarts, as if it had ended. *)
 let put_nsm node name body = Call.json node Models.Nsm_object.of_yojson ~body:(Models.Nsm_object.to_yojson body) "PUT" [ "v1"; "nsms"; name ]
 
+(** Lists the flows of which guests said that they are settled, and for those that are not, why; with `name`, of these VNICs. *)
+let list_settled_flows ?name node = Call.json node (Call.list Models.Settled_flow.of_yojson) ~query:[ ("name", name) ] "GET" [ "v1"; "settled-flows" ]
+
 (** Shows the counters of all attached interfaces, VNICs and patches. *)
 let list_stats node = Call.json node (Call.list Models.Port_stats.of_yojson) "GET" [ "v1"; "stats" ]
 

@@ -6,6 +6,7 @@ type Schemas = components["schemas"];
 export type Action = Schemas["Action"];
 export type Flow = Schemas["FlowObject"];
 export type FlowStats = Schemas["FlowStats"];
+export type SettledFlow = Schemas["SettledFlow"];
 export type Guest = Schemas["GuestObject"];
 export type GuestOutcome = Schemas["GuestOutcome"];
 export type GuestSeries = Schemas["GuestSeries"];

@@ -586,6 +586,23 @@ export interface paths {
         patch: operations["patch-nsm"];
         trace?: never;
     };
+    "/v1/settled-flows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the flows of which guests said that they are settled, and for those that are not, why; with `name`, of these VNICs. */
+        get: operations["list-settled-flows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/stats": {
         parameters: {
             query?: never;
@@ -1253,7 +1270,7 @@ export interface components {
         FlowStats: {
             /**
              * Format: uint64
-             * @description Their bytes.
+             * @description Bytes of it that passed.
              */
             bytes: number;
             /**
@@ -2273,6 +2290,50 @@ export interface components {
             bytes: number;
             /** @description Its path. */
             file: string;
+        };
+        /** @description A flow of which a guest said that it is settled, in one direction. */
+        SettledFlow: {
+            /**
+             * Format: uint64
+             * @description Their bytes.
+             */
+            bytes: number;
+            /**
+             * @description The receiver's.
+             * @example 192.0.2.1:80
+             */
+            destination: string;
+            /**
+             * Format: uint64
+             * @description Milliseconds since the last one.
+             */
+            idle: number;
+            /** @description The link by whose interface they come; none if the flow is not settled. */
+            link?: string | null;
+            /**
+             * Format: uint64
+             * @description Packets that the kernel passed on.
+             */
+            packets: number;
+            /** @description Why the flow is not settled, and all its packets go to the guest; none if it is settled. */
+            reason?: string | null;
+            /**
+             * @description The sender's address and port when they come.
+             * @example 10.0.0.2:40000
+             */
+            source: string;
+            /** @description The receiver's. */
+            "to-destination": string;
+            /** @description The link by whose interface they leave. */
+            "to-link"?: string | null;
+            /** @description The sender's address and port when they leave. */
+            "to-source": string;
+            /** @description The guest's VNIC by which the guest sends them on. */
+            "to-vnic": string;
+            /** @description `tcp` or `udp`. */
+            transport: string;
+            /** @description The guest's VNIC by which its packets come. */
+            vnic: string;
         };
         /** @description A socket of an application. */
         Socket: {
@@ -4376,6 +4437,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NsmObject"];
+                };
+            };
+        };
+    };
+    "list-settled-flows": {
+        parameters: {
+            query?: {
+                /** @description Names and patterns such as `fw-*`, separated by commas; without any, all are listed. */
+                name?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettledFlow"][];
                 };
             };
         };

@@ -38,7 +38,7 @@ pub mod flags {
     pub const SEGMENT_UDP: u16 = 1 << 5;
     /// Beside a TCP segmentation: the frame's CWR flag is for its first segment only.
     pub const SEGMENT_ECN: u16 = 1 << 6;
-    /// The slot holds no frame but a message to the switch: see [`settle`](crate::settle).
+    /// The slot holds no frame but a message of or to the switch: see [`settle`](crate::settle).
     pub const MESSAGE: u16 = 1 << 7;
     /// A frame that stands for several has one of these.
     pub const SEGMENTED: u16 = SEGMENT_TCP4 | SEGMENT_TCP6 | SEGMENT_UDP;

@@ -4,13 +4,18 @@
 //! A guest settles a flow when all further packets get the same treatment: they arrive by one interface with the same
 //! headers, and leave by another one with the same changes. The switch may then pass them on by
 //! itself. It believes a guest nothing that the guest could not do with the packets anyway.
+//!
+//! Now and then a packet of the flow comes to the guest all the same. In front of it, in the receive ring, a slot says how
+//! many others were passed on since ([`Passed`]).
+
+use crate::ring::{Slot, flags};
 
 /// Bytes of a message.
 pub const BYTES: usize = 64;
 const SETTLE: u8 = 1;
 
 /// The headers of a flow's packets on one interface: Ethernet, IPv4, and TCP or UDP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Side {
     /// Destination and source of the Ethernet header.
     pub macs: [u8; 12],
@@ -23,7 +28,7 @@ pub struct Side {
 const SIDE: usize = 24;
 
 /// A settled flow, in one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Settled {
     /// The number of the interface by which its packets come, in the order of the data region.
     pub interface: u8,
@@ -72,6 +77,40 @@ impl Settled {
     }
 }
 
+/// Packets of a flow that the switch passed on since it last told the guest of them: a message in a slot of a receive
+/// ring, whose buffer stays where it is, in front of a packet of the flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// How many.
+    pub packets: u32,
+    /// Bytes of each, on average.
+    pub length: u16,
+}
+
+impl Passed {
+    /// The slot that says it, and keeps `buffer`.
+    pub const fn to_slot(self, buffer: u32) -> Slot {
+        Slot {
+            flags: flags::MESSAGE,
+            checksum_start: self.packets as u16,
+            checksum_offset: (self.packets >> 16) as u16,
+            segment_size: self.length,
+            ..Slot::spent(buffer)
+        }
+    }
+
+    /// What a slot says; `None` if it is no such message.
+    pub const fn of_slot(slot: Slot) -> Option<Passed> {
+        if slot.flags != flags::MESSAGE {
+            return None;
+        }
+        Some(Passed {
+            packets: slot.checksum_start as u32 | (slot.checksum_offset as u32) << 16,
+            length: slot.segment_size,
+        })
+    }
+}
+
 /// TCP's number among IP's protocols.
 pub const TCP: u8 = 6;
 /// UDP's.
@@ -81,23 +120,29 @@ impl Side {
     /// The headers of a frame whose flow can be settled, its protocol and its time to live: IPv4 without options, whole,
     /// and TCP within a connection, or UDP.
     pub fn of(frame: &[u8]) -> Option<(Side, u8, u8)> {
-        let head: &[u8; 38] = frame.first_chunk()?;
-        let fragment = u16::from_be_bytes([head[20], head[21]]) & 0x3fff;
-        if head[12..15] != [8, 0, 0x45] || fragment != 0 {
+        let (side, protocol) = Side::of_any(frame)?;
+        // FIN, SYN, RST: the guest sees the packets that begin or end a connection.
+        if protocol == TCP && frame.get(47)? & 7 != 0 {
             return None;
         }
-        // FIN, SYN, RST: the guest sees the packets that begin or end a connection.
-        match head[23] {
-            TCP if frame.get(47)? & 7 == 0 => {}
-            UDP => {}
-            _ => return None,
+        Some((side, protocol, *frame.get(22)?))
+    }
+
+    /// The same with the packets that begin or end a connection, and the protocol.
+    pub fn of_any(frame: &[u8]) -> Option<(Side, u8)> {
+        let head: &[u8; 38] = frame.first_chunk()?;
+        let fragment = u16::from_be_bytes([head[20], head[21]]) & 0x3fff;
+        let is_whole = head[12..15] == [8, 0, 0x45] && fragment == 0;
+        let protocol = head[23];
+        if !is_whole || !matches!(protocol, TCP | UDP) {
+            return None;
         }
         let side = Side {
             macs: *head.first_chunk()?,
             addresses: *head[26..].first_chunk()?,
             ports: *head[34..].first_chunk()?,
         };
-        Some((side, head[23], head[22]))
+        Some((side, protocol))
     }
 }
 
@@ -135,6 +180,17 @@ mod tests {
         };
         assert_eq!(Settled::from_bytes(&settled.to_bytes()), Some(settled));
         assert_eq!(Settled::from_bytes(&[0; BYTES]), None);
+    }
+
+    #[test]
+    fn a_slot_says_what_passed() {
+        let passed = Passed {
+            packets: 0x1_0002,
+            length: 1450,
+        };
+        assert_eq!(Passed::of_slot(passed.to_slot(7)), Some(passed));
+        assert_eq!(passed.to_slot(7).buffer, 7);
+        assert_eq!(Passed::of_slot(Slot::spent(7)), None);
     }
 
     #[test]

@@ -161,7 +161,7 @@ impl<R: Fn() + Send> Device for Netfront<R> {
         let mut taken = 0;
         while taken < filled && batch.len() < most && self.segmenting.is_none() {
             let slot = self.receive.peek(taken);
-            let (packet, slots) = if slot.flags & flags::OFFLOADED == 0 {
+            let (packet, slots) = if slot.flags & (flags::OFFLOADED | flags::MESSAGE) == 0 {
                 let Some(packet) = self.take(pool, taken, slot) else {
                     break;
                 };

@@ -21,10 +21,10 @@ use crate::model::{
     Address, Admission, Admitted, Clones, Configuration, CrashReport, CrashesQuery, Entry, Event,
     EventsQuery, FlowStats, Guest, GuestAction, GuestOutcome, GuestSeries, HandlerRead,
     HandlerValue, HandlerWrite, LaneStats, LogLine, LogQuery, LogsQuery, Migrate, Migrated,
-    NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved, Selection, Socket,
-    SocketTrace, Spec, TraceQuery, UnknownGuest, Wire, WireChange,
+    NodeStatus, Object, PortStats, Purge, Rename, Restore, Save, Saved, Selection, SettledFlow,
+    Socket, SocketTrace, Spec, TraceQuery, UnknownGuest, Wire, WireChange,
 };
-use crate::operation::{Operation, Payload, others as operations};
+use crate::operation::{Operation, Payload, asked, others as operations};
 use crate::tls::{self, Files};
 pub(crate) use endpoint::Endpoint;
 
@@ -363,6 +363,11 @@ impl Client {
         self.call(&operations::list_flow_stats(), &[], &())
     }
 
+    /// The flows of which guests said that they are settled, of these VNICs; without any, of all.
+    pub fn settled_flows(&self, vnics: &Selection) -> Result<Vec<SettledFlow>> {
+        self.call(&operations::list_settled_flows(), &[], vnics)
+    }
+
     /// Counters of one flow.
     pub fn stats_of_flow(&self, flow: &str) -> Result<FlowStats> {
         self.call(&operations::show_flow_stats(), &[flow], &())
@@ -556,7 +561,8 @@ fn ended(node: &Endpoint, error: &hyper::Error) -> Error {
 }
 
 fn encode<B: Serialize>(body: &B) -> Result<Vec<u8>> {
-    serde_json::to_vec(body).map_err(|error| Error::invalid(format_args!("the request: {error}")))
+    let body = asked(body).and_then(|body| serde_json::to_vec(&body));
+    body.map_err(|error| Error::invalid(format_args!("the request: {error}")))
 }
 
 fn confused(error: &dyn std::fmt::Display) -> Error {

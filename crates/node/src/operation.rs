@@ -227,6 +227,15 @@ fn add_schema<T: ToSchema>(api: &mut OpenApi) {
     components.schemas.extend(schemas);
 }
 
+/// A body as a client sends it: how a resource is, it does not say.
+pub(crate) fn asked<B: Serialize>(body: &B) -> serde_json::Result<Value> {
+    let mut body = serde_json::to_value(body)?;
+    if let Some(fields) = body.as_object_mut() {
+        fields.remove("status");
+    }
+    Ok(body)
+}
+
 /// What a parameter of a path is.
 fn described(path: &str, parameter: &str) -> String {
     let of = path.split('/').nth(2).unwrap_or_default();
@@ -429,12 +438,7 @@ impl<B: Payload, T: Payload> Operation<B, T> {
         };
         if let Some(schema) = body {
             let content = ContentBuilder::new().schema(Some(schema));
-            let mut example = serde_json::to_value(&self.body).unwrap_or_default();
-            if let Some(fields) = example.as_object_mut() {
-                // How a resource is, no client says.
-                fields.remove("status");
-            }
-            let content = content.example(Some(example)).build();
+            let content = content.example(asked(&self.body).ok()).build();
             let body = RequestBodyBuilder::new().content("application/json", content);
             let body = body.required(Some(Required::True)).build();
             operation = operation.request_body(Some(body));

@@ -13,8 +13,8 @@ use node::client::Client;
 use node::error::Error;
 use node::model::{
     Admission, Application, Clones, CrashesQuery, EventsQuery, Flow, Guest, GuestAction,
-    GuestOutcome, GuestSeries, Link, LogQuery, LogsQuery, Nsm, Object, Purge, Spec, Stub,
-    SwitchFunction, Verb, Vnic, Wire,
+    GuestOutcome, GuestSeries, Link, LogQuery, LogsQuery, Nsm, Object, Purge, Selection, Spec,
+    Stub, SwitchFunction, Verb, Vnic, Wire,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -278,6 +278,9 @@ fn every_operation_of_the_description_has_a_method_of_the_client() {
     check.operation("show-stats", |c, [name, _], ()| c.stats_of(name));
     check.operation("show-lane-stats", |c, [name, _], ()| c.stats_by_lane(name));
     check.operation("list-flow-stats", |c, _, ()| c.flow_stats());
+    check.operation("list-settled-flows", |c, _, of: Option<Selection>| {
+        c.settled_flows(&of.unwrap_or_default())
+    });
     check.operation("show-flow-stats", |c, [name, _], ()| c.stats_of_flow(name));
     check.operation("list-lanes", |c, _, ()| c.lanes());
     let left: Vec<_> = check.left.keys().collect();

@@ -6,6 +6,9 @@
 //! elements that declare it get such packets (`Class::SEGMENTS` in `router`): to all others a packet
 //! is its data.
 //!
+//! A packet may also stand for earlier ones of its flow that were passed on elsewhere (see [`Passed`]). Such a packet
+//! may come to any element: one that does not count what packets stand for sees an ordinary packet.
+//!
 //! An ordinary packet pays nothing for this. The extended bit is part of the word that names the
 //! buffer's owner, so that the comparison made when a packet is freed tests both.
 
@@ -83,6 +86,17 @@ pub(crate) struct Extension {
     segment_size: u16,
     kind: SegmentKind,
     ecn: bool,
+    /// See [`Passed::length`]. Their number is in the metadata, which has the room.
+    passed_length: u16,
+}
+
+/// Packets of a flow that were passed on elsewhere since the flow's last packet that came here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// How many.
+    pub packets: u32,
+    /// Bytes of each, on average.
+    pub length: u16,
 }
 
 impl Extension {
@@ -96,6 +110,7 @@ impl Extension {
         segment_size: 0,
         kind: SegmentKind::Tcp4,
         ecn: false,
+        passed_length: 0,
     };
 
     /// Adjusts offsets after the data moved.
@@ -209,7 +224,7 @@ impl Packet {
 
     /// Sets the offloaded work. An offset past 64 KB clears it.
     pub fn set_offload(&mut self, offload: Option<Offload>) {
-        if offload.is_none() && self.parts() == 0 {
+        if offload.is_none() && self.parts() == 0 && self.passed().packets == 0 {
             return self.meta_mut().drop_extension();
         }
         let buffer_offset = |at: usize| u16::try_from(self.meta().data as usize + at).unwrap_or(0);
@@ -235,6 +250,25 @@ impl Packet {
     #[inline(always)]
     pub fn is_segmented(&self) -> bool {
         self.is_extended() && self.extension().segment_size != 0
+    }
+
+    /// Says that the packet stands for these, too.
+    pub fn set_passed(&mut self, passed: Passed) {
+        if passed.packets > 0 {
+            self.extend().passed_length = passed.length;
+            self.meta_mut().passed = passed.packets;
+        }
+    }
+
+    /// The packets passed on elsewhere that this one stands for.
+    pub fn passed(&self) -> Passed {
+        match self.is_extended() {
+            true => Passed {
+                packets: self.meta().passed,
+                length: self.extension().passed_length,
+            },
+            false => Passed::default(),
+        }
     }
 
     /// Length of the longest packet that this one stands for, in bytes from the start of the data,
@@ -267,6 +301,14 @@ impl Packet {
 
     #[cold]
     pub(crate) fn tally(&self) -> (usize, usize) {
+        let passed = self.passed();
+        let passed_bytes = passed.packets as usize * usize::from(passed.length);
+        let (packets, bytes) = self.tally_here();
+        (packets + passed.packets as usize, bytes + passed_bytes)
+    }
+
+    /// The same without those that were passed on elsewhere.
+    fn tally_here(&self) -> (usize, usize) {
         let total = self.total_len();
         let Some((header, size)) = self.segment_shape() else {
             return (1, total);
@@ -336,9 +378,9 @@ impl Packet {
     }
 
     /// Completes the checksum of a packet without parts and segments. Returns whether the packet is
-    /// an ordinary one now.
+    /// one that any element takes now.
     pub fn make_whole(&mut self) -> bool {
-        !self.is_extended() || (self.parts() == 0 && self.complete_checksum())
+        self.parts() == 0 && (!self.needs_checksum() || self.complete_checksum())
     }
 
     fn extension(&self) -> &Extension {
@@ -359,6 +401,7 @@ impl Packet {
         if !meta.is_extended() {
             meta.owner = meta.owner.map_addr(|owner| owner | EXTENDED);
             meta.extension.write(Extension::NONE);
+            meta.passed = 0;
         }
         self.extension_mut()
     }
@@ -368,6 +411,7 @@ impl Packet {
         let (start, to) = (from.meta().data as usize, self.meta().data as usize);
         *self.extend() = *from.extension();
         self.extension_mut().shift(start, to);
+        self.meta_mut().passed = core::mem::take(&mut from.meta_mut().passed);
         *from.extension_mut() = Extension::NONE;
     }
 

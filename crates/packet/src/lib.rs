@@ -26,7 +26,7 @@ mod tests;
 pub use batch::{BATCH, Batch, Dispatch, Drain, first};
 pub use buffer::{ARRIVAL, HEADROOM, LARGE_MAX, META, Packet, PacketType};
 pub use edit::{Edit, Plan};
-pub use extended::{Offload, PART_MAX, PART_OFFSET, SegmentKind, Segments};
+pub use extended::{Offload, PART_MAX, PART_OFFSET, Passed, SegmentKind, Segments};
 pub use facts::Facts;
 pub use fifo::Fifo;
 pub use plain_header::PLAIN_HEADER;

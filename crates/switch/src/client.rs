@@ -20,7 +20,7 @@ use crate::protocol::{
     self, AddressEntry, ExchangeError, FlowDescription, FlowOn, GuestInterface, PatchEnd,
     PortDescription, PortId, Reply, Request,
 };
-use crate::settled::Programs;
+use crate::settled::{Programs, SettledFlow};
 
 /// Why a request to the switch failed.
 #[derive(Debug, thiserror::Error)]
@@ -284,6 +284,23 @@ impl SwitchClient {
         match self.ask(Request::Settled, &[])? {
             Reply::Settled { flows } => Ok(flows),
             _ => Err(ClientError::Confused),
+        }
+    }
+
+    /// The flows of which guests said that they are settled.
+    pub fn settled_flows(&self) -> Result<Vec<SettledFlow>, ClientError> {
+        let (mut all, mut from) = (Vec::new(), 0);
+        loop {
+            match self.ask(Request::SettledFlows { from }, &[])? {
+                Reply::SettledFlows { flows, next } => {
+                    all.extend(flows);
+                    match next {
+                        Some(next) => from = next,
+                        None => return Ok(all),
+                    }
+                }
+                _ => return Err(ClientError::Confused),
+            }
         }
     }
 

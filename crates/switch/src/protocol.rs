@@ -13,12 +13,13 @@ use crate::port::LinkRecord;
 pub use crate::port::PortKind;
 use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 use crate::qos::flow::FlowStats;
+use crate::settled::SettledFlow;
 
 pub use socket::ExchangeError;
 pub(crate) use socket::{receive, send};
 
 /// The version of this protocol. Each side refuses any other.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// Longest message, in bytes: what 32 interfaces with all their properties need.
 pub const MESSAGE_MAX: usize = 192 * 1024;
 /// Most descriptors with a message.
@@ -164,6 +165,8 @@ pub(crate) enum Request {
     TakeBack { ports: Vec<PortId> },
     /// Tell how many flows are settled.
     Settled,
+    /// Tell of the flows of which guests said that they are settled, from this place of the list on.
+    SettledFlows { from: u32 },
     /// Detach ports.
     Detach { ports: Vec<PortId> },
     /// Tell the domains' other ports that the addresses behind these ports are here.
@@ -246,6 +249,11 @@ pub(crate) enum Reply {
     },
     /// How many flows are settled.
     Settled { flows: u64 },
+    /// The flows asked about, and the place of the next ones.
+    SettledFlows {
+        flows: Vec<SettledFlow>,
+        next: Option<u32>,
+    },
     /// What a lookup function answers.
     Lookup { answer: Answer<PortId> },
     /// The descriptors asked for come with this.

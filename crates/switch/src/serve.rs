@@ -306,6 +306,10 @@ impl Server {
             Request::Settled => Ok(Reply::Settled {
                 flows: self.lanes.settled(),
             }),
+            Request::SettledFlows { from } => {
+                let (flows, next) = self.lanes.settled_flows(from);
+                Ok(Reply::SettledFlows { flows, next })
+            }
             Request::Detach { ports } => {
                 for port in ports {
                     let slot = self.slot_of(port)?;

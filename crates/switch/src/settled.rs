@@ -9,18 +9,26 @@
 //! What could make a rule wrong takes it back at once. A rule names cells of a map of epochs: those of both domains and of
 //! both ports of the guest. It holds as long as they are as they were before the lane looked. So a store of one word
 //! takes back all rules of a port or a domain. A rule holds for [`LEASE`], too: one packet in a second goes on to the
-//! guest, whose word renews it.
+//! guest, whose word renews it. In front of that packet the guest is told how many it did not see, so that its elements
+//! count them.
 
 #![allow(unsafe_code)]
 
 mod layout;
 mod lease;
+mod list;
 mod open;
+mod told;
+mod unsettled;
 
 pub(crate) use layout::{Hop, Key};
 pub use lease::SettledFlows;
 pub(crate) use lease::{Path, Sweeper};
+pub use list::SettledFlow;
 pub use open::{Programs, SettleError};
+pub(crate) use told::PassedFrame;
+pub(crate) use unsettled::Asked;
+pub use unsettled::Unsettled;
 
 use std::time::Duration;
 

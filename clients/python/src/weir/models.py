@@ -79,6 +79,7 @@ __all__ = [
     "Save",
     "Saved",
     "Settle",
+    "SettledFlow",
     "Socket",
     "SocketCall",
     "SocketState",
@@ -262,7 +263,7 @@ class FlowStats(Model):
     """Counters of a flow."""
 
     bytes: int
-    """Their bytes."""
+    """Bytes of it that passed."""
     dropped: int
     """Frames dropped since too many waited."""
     frames: int
@@ -720,6 +721,37 @@ class Saved(Model):
     """Its length in bytes."""
     file: str
     """Its path."""
+
+
+class SettledFlow(Model):
+    """A flow of which a guest said that it is settled, in one direction."""
+
+    bytes: int
+    """Their bytes."""
+    destination: str
+    """The receiver's."""
+    idle: int
+    """Milliseconds since the last one."""
+    link: str | None = None
+    """The link by whose interface they come; none if the flow is not settled."""
+    packets: int
+    """Packets that the kernel passed on."""
+    reason: str | None = None
+    """Why the flow is not settled, and all its packets go to the guest; none if it is settled."""
+    source: str
+    """The sender's address and port when they come."""
+    to_destination: str
+    """The receiver's."""
+    to_link: str | None = None
+    """The link by whose interface they leave."""
+    to_source: str
+    """The sender's address and port when they leave."""
+    to_vnic: str
+    """The guest's VNIC by which the guest sends them on."""
+    transport: str
+    """`tcp` or `udp`."""
+    vnic: str
+    """The guest's VNIC by which its packets come."""
 
 
 class SocketCall(Model):

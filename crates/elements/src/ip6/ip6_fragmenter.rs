@@ -136,7 +136,7 @@ impl Plan {
 impl IP6Fragmenter {
     /// Sends on a packet that may be longer than the MTU.
     fn fragment(&mut self, cx: &mut Cx<'_>, mut packet: Packet) {
-        if packet.is_extended() && !packet.complete_checksum() {
+        if !packet.make_whole() {
             // No fragments of segments: their sender is to make them shorter.
             return self.refuse(cx, packet);
         }

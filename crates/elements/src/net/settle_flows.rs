@@ -14,7 +14,8 @@ use crate::prelude::*;
 /// lives. A flow whose packets get here no more, since some element drops them, is no longer settled after 3 seconds; after
 /// a write to a handler of the guest by its operator, and after a hotswap, no flow is.
 ///
-/// Elements do not see the other packets. So it is not for flows that are limited, counted to the packet or inspected.
+/// Elements do not see the other packets. So it is not for flows that are limited or inspected. They count them: the
+/// packet that comes each second stands for those that passed since the one before.
 ///
 /// # Example
 /// ```click
@@ -32,6 +33,9 @@ pub struct SettleFlows {
     /// How often the switch was told of a flow.
     #[handler(read)]
     count: u64,
+    /// Packets that came here themselves.
+    #[handler(read)]
+    packets: u64,
     flows: Option<Box<[Recent; RECENT]>>,
 }
 
@@ -108,6 +112,7 @@ impl Settles for SettleFlows {}
 impl Element for SettleFlows {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        self.packets += 1;
         if packet.has_arrival()
             && let Some(flow) = flow(packet.data())
         {

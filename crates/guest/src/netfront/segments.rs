@@ -4,7 +4,7 @@ use abi::chain::{self, Broken, follow};
 use abi::ring::{Slot, flags};
 use abi::settle::{self, Settled};
 use packet::segmenter::Segmenter;
-use packet::{Batch, Drain, HEADROOM, Offload, Packet, Pool, SegmentKind, Segments};
+use packet::{Batch, Drain, HEADROOM, Offload, Packet, Passed, Pool, SegmentKind, Segments};
 
 use super::{Netfront, settled};
 
@@ -28,11 +28,37 @@ enum Sent {
 }
 
 impl<R: Fn()> Netfront<R> {
-    /// Takes a frame out of the `at`-th of `filled` slots and those behind it. Returns the packet, if
+    /// Takes what the `at`-th of `filled` slots and those behind it hold, which is no plain frame. Returns the packet, if
     /// the frame is valid, and its number of slots; `None` if the pool has too few buffers to leave in
     /// them.
     #[cold]
     pub(super) fn take_extended(
+        &mut self,
+        pool: &mut Pool,
+        at: u32,
+        filled: u32,
+        first: Slot,
+    ) -> Option<(Option<Packet>, u32)> {
+        let Some(passed) = settle::Passed::of_slot(first) else {
+            return self.take_frame(pool, at, filled, first);
+        };
+        // The packet that it is about comes with it.
+        if at + 1 == filled {
+            return Some((None, 1));
+        }
+        let slot = self.receive.peek(at + 1);
+        let (mut packet, slots) = self.take_frame(pool, at + 1, filled, slot)?;
+        if let Some(packet) = &mut packet {
+            packet.set_passed(Passed {
+                packets: passed.packets,
+                length: passed.length,
+            });
+        }
+        Some((packet, 1 + slots))
+    }
+
+    /// As [`take_extended`](Self::take_extended), of a frame.
+    fn take_frame(
         &mut self,
         pool: &mut Pool,
         at: u32,

@@ -551,6 +551,9 @@ fn statistics(api: &mut Api) {
     api.on(operations::list_flow_stats(), async |handle, _, ()| {
         handle.run(|node| node.flow_stats()).await
     });
+    api.on(operations::list_settled_flows(), async |handle, _, of| {
+        handle.run(move |node| node.settled_flows(&of)).await
+    });
     api.on(operations::show_flow_stats(), async |handle, names, ()| {
         handle
             .run(move |node| node.stats_of_flow(&name(&names)))

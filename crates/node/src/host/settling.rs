@@ -1,11 +1,15 @@
 //! Settled flows: the programs that the switch has no privilege to load, and taking back what a guest has settled.
 
+use std::collections::HashMap;
+
+use abi::settle::TCP;
 use switch::netlink::Netlink;
 use switch::port::PortKind;
 use switch::settled::Programs;
 
 use super::Host;
 use crate::error::{Error, Result};
+use crate::model::SettledFlow;
 
 impl Host {
     /// Lets guests settle flows between these links, as far as they are interfaces attached by packet sockets. What is
@@ -57,6 +61,48 @@ impl Host {
         let ports = ports.filter_map(|port| self.ports.get(&port.name).map(|port| port.id));
         // A switch that does not answer has other ways to end.
         let _ = switch.client.take_back(ports.collect());
+    }
+
+    /// The flows of which guests said that they are settled.
+    pub fn settled_flows(&self) -> Result<Vec<SettledFlow>> {
+        let Some(switch) = &self.switch else {
+            return Ok(Vec::new());
+        };
+        let flows = switch.client.settled_flows()?;
+        let names: HashMap<_, _> = self
+            .ports
+            .iter()
+            .map(|(name, port)| (port.id, name))
+            .collect();
+        let named = |flow: switch::settled::SettledFlow| {
+            let flow = flow.map(|id| names.get(&id).map(|name| (*name).clone()));
+            let [vnic, to_vnic] = flow.guest.map(Option::unwrap_or_default);
+            let [source, destination] = flow.before.map(|end| end.to_string());
+            let [to_source, to_destination] = flow.after.map(|end| end.to_string());
+            let transport = if flow.protocol == TCP { "tcp" } else { "udp" };
+            SettledFlow {
+                vnic,
+                to_vnic,
+                link: flow.from,
+                to_link: flow.to,
+                transport: transport.into(),
+                source,
+                destination,
+                to_source,
+                to_destination,
+                packets: flow.packets,
+                bytes: flow.bytes,
+                idle: flow.idle,
+                reason: flow.why.map(|why| why.to_string()),
+            }
+        };
+        let mut flows: Vec<_> = flows.into_iter().map(named).collect();
+        flows.sort_by(|a, b| {
+            let key =
+                |it: &SettledFlow| (it.vnic.clone(), it.source.clone(), it.destination.clone());
+            key(a).cmp(&key(b))
+        });
+        Ok(flows)
     }
 
     /// How many flows are settled.

@@ -71,7 +71,7 @@ pub struct FlowStats {
     pub link: String,
     /// Frames of it that passed.
     pub frames: u64,
-    /// Their bytes.
+    /// Bytes of it that passed.
     pub bytes: u64,
     /// Frames that waited for the flow's limit.
     pub held: u64,

@@ -18,6 +18,7 @@ mod nsm;
 mod object;
 mod on_demand;
 mod properties;
+mod settled;
 mod stats;
 mod stub;
 mod switch;
@@ -57,6 +58,7 @@ pub(crate) use object::parsed_from;
 pub(crate) use object::plain;
 pub use object::{Object, Record, Spec, Verb, check_status, name_of, parsed, patched};
 pub use on_demand::{Idle, NoIdle, OnDemand, Trigger};
+pub use settled::SettledFlow;
 pub use stats::{LaneStats, PortStats, Scrape};
 pub use stub::{STUB_MTUS, Stub, check_stub_mtu};
 pub use verb::{

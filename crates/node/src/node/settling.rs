@@ -1,10 +1,11 @@
 //! Settled flows: where they are wanted.
 
+use glob::Pattern;
 use switch::properties::Settle;
 
 use super::Node;
 use crate::error::{InField, Result};
-use crate::model::{Class, LinkRecord, Vnic, VnicRecord};
+use crate::model::{Class, LinkRecord, Selection, SettledFlow, Vnic, VnicRecord};
 
 impl Node {
     /// Lets guests settle flows, if a new or changed VNIC wants that.
@@ -24,6 +25,19 @@ impl Node {
         if let Err(error) = self.provide_settling() {
             tracing::warn!(%error, "flows are not settled: {error}");
         }
+    }
+
+    /// The flows of which guests said that they are settled, of the VNICs that names and patterns select; without any,
+    /// of all.
+    pub fn settled_flows(&self, names: &Selection) -> Result<Vec<SettledFlow>> {
+        let patterns = names.patterns().in_field("name")?;
+        let mut flows = self.host.settled_flows()?;
+        flows.retain(|flow| {
+            let is =
+                |pattern: &Pattern| pattern.matches(&flow.vnic) || pattern.matches(&flow.to_vnic);
+            patterns.is_empty() || patterns.iter().any(is)
+        });
+        Ok(flows)
     }
 
     fn provide_settling(&mut self) -> Result<()> {

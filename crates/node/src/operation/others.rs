@@ -7,8 +7,8 @@ use crate::model::{
     CrashesQuery, Entry, EntryStatus, Event, EventsQuery, FlowStats, Guest, GuestAction,
     GuestOutcome, GuestSeries, HandlerRead, HandlerValue, HandlerWrite, Happened, LaneStats,
     LogLine, LogQuery, LogsQuery, MAIN, Migrate, Migrated, NodeStatus, Object, PortStats, Purge,
-    Rename, Restore, Save, Saved, Socket, SocketCall, SocketState, SocketTrace, Spec, State, Topic,
-    TraceQuery, UnknownGuest, Wire, WireChange,
+    Rename, Restore, Save, Saved, Selection, SettledFlow, Socket, SocketCall, SocketState,
+    SocketTrace, Spec, State, Topic, TraceQuery, UnknownGuest, Wire, WireChange,
 };
 
 use Kind::{Exists, InUse, Invalid, NotFound, Refused};
@@ -137,6 +137,9 @@ operations! {
         () => Vec<PortStats>, () => vec![PortStats { lane: Some(0), ..port() }];
     /// Shows the counters of all flows.
     list_flow_stats: Get "/v1/flow-stats" [], () => Vec<FlowStats>, () => vec![flow()];
+    /// Lists the flows of which guests said that they are settled, and for those that are not, why; with `name`, of these VNICs.
+    list_settled_flows: Get "/v1/settled-flows" [Invalid],
+        Selection => Vec<SettledFlow>, Selection::default() => vec![settled()];
     /// Shows the counters of one flow.
     show_flow_stats: Get "/v1/flow-stats/{name}" [NotFound], () => FlowStats, () => flow();
     /// Shows the counters of the switch's lanes.
@@ -375,6 +378,24 @@ fn flow() -> FlowStats {
         frames: 3,
         bytes: 294,
         ..FlowStats::default()
+    }
+}
+
+fn settled() -> SettledFlow {
+    SettledFlow {
+        vnic: "fw-in".into(),
+        to_vnic: "fw-out".into(),
+        link: Some("eth1".into()),
+        to_link: Some("eth2".into()),
+        transport: "tcp".into(),
+        source: "10.0.0.2:40000".into(),
+        destination: "192.0.2.1:80".into(),
+        to_source: "192.0.2.9:1024".into(),
+        to_destination: "192.0.2.1:80".into(),
+        packets: 3,
+        bytes: 294,
+        idle: 20,
+        reason: None,
     }
 }
 

@@ -65,6 +65,8 @@ pub(crate) struct Meta {
     pub(crate) extension: MaybeUninit<Extension>,
     /// See [`Packet::flow`]; one more, and 0 for none.
     pub(super) flow: u32,
+    /// See [`Passed`](crate::Passed). Set if the lowest bit of `owner` is.
+    pub(crate) passed: u32,
 }
 
 const _: () = assert!(size_of::<Meta>() == META);
@@ -92,6 +94,7 @@ impl Meta {
             origin: 0,
             extension: MaybeUninit::uninit(),
             flow: 0,
+            passed: 0,
         }
     }
 

@@ -128,6 +128,7 @@ impl Pool {
         };
         extension.shift(starts.0, starts.1);
         *to.extension_mut() = extension;
+        to.meta_mut().passed = from.meta().passed;
         true
     }
 }

@@ -42,20 +42,24 @@ enum Step {
     Drop,
     Recycle,
     StripExtension,
+    Passed(u32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        (0usize..400).prop_map(Step::Push),
-        (0usize..400).prop_map(Step::Pull),
-        (0usize..5000).prop_map(Step::Take),
-        (0usize..9000).prop_map(Step::Truncate),
-        (0..PART_MAX).prop_map(Step::Append),
-        Just(Step::Clone),
-        Just(Step::Kill),
-        Just(Step::Drop),
-        Just(Step::Recycle),
-        Just(Step::StripExtension),
+        1 => (0usize..400).prop_map(Step::Push),
+        1 => (0usize..400).prop_map(Step::Pull),
+        1 => (0usize..5000).prop_map(Step::Take),
+        1 => (0usize..9000).prop_map(Step::Truncate),
+        1 => (0..PART_MAX).prop_map(Step::Append),
+        5 => proptest::sample::select(std::vec![
+            Step::Clone,
+            Step::Kill,
+            Step::Drop,
+            Step::Recycle,
+            Step::StripExtension,
+        ]),
+        1 => (1u32..1000).prop_map(Step::Passed),
     ]
 }
 
@@ -71,9 +75,9 @@ proptest! {
         let mut pool = Pool::heap(400);
         let data: Vec<u8> = (0..len).map(|i| (i * 7 + i / 250) as u8).collect();
         let fresh = |pool: &mut Pool| packet(pool, &data, first);
-        let mut held = std::vec![(fresh(&mut pool), data.clone())];
+        let mut held = std::vec![(fresh(&mut pool), data.clone(), 0)];
         for step in steps {
-            let Some((packet, model)) = held.last_mut() else {
+            let Some((packet, model, passed)) = held.last_mut() else {
                 break;
             };
             match step {
@@ -102,25 +106,34 @@ proptest! {
                 }
                 Step::Clone => {
                     if let Some(copy) = pool.clone(packet) {
-                        let model = model.clone();
-                        held.push((copy, model));
+                        let (model, passed) = (model.clone(), *passed);
+                        held.push((copy, model, passed));
                     }
                 }
                 Step::Kill => pool.kill(held.pop().unwrap().0),
                 Step::Drop => drop(held.pop()),
                 Step::Recycle => {
                     let mut batch = Batch::new();
-                    held.drain(..).for_each(|(packet, _)| batch.push(packet).unwrap());
-                    pool.recycle(&mut batch);
+                    let packets = held.iter().map(|(.., passed)| 1 + u64::from(*passed)).sum::<u64>();
+                    held.drain(..).for_each(|(packet, ..)| batch.push(packet).unwrap());
+                    prop_assert_eq!(pool.recycle(&mut batch), packets);
                 }
                 Step::StripExtension => {
                     let len = packet.len();
                     pool.strip_extension(packet);
                     model.truncate(len);
+                    *passed = 0;
                     prop_assert!(!packet.is_extended());
                 }
+                Step::Passed(packets) => {
+                    packet.set_passed(Passed { packets, length: 100 });
+                    *passed = packets;
+                }
             }
-            for (packet, model) in &held {
+            for (packet, model, passed) in &held {
+                prop_assert_eq!(packet.passed().packets, *passed);
+                prop_assert_eq!(packet.stands_for(), 1 + *passed as usize);
+                prop_assert_eq!(packet.wire_len(), model.len() + 100 * *passed as usize);
                 prop_assert_eq!(packet.total_len(), model.len());
                 prop_assert_eq!(&whole(packet), model);
                 prop_assert_eq!(packet.parts(), packet.parts_data().count());

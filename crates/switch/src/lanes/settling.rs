@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Lanes;
 use crate::ids::PortIndex;
 use crate::protocol::PortId;
-use crate::settled::SettledFlows;
+use crate::settled::{SettledFlow, SettledFlows};
 use crate::worker::Passage;
 
 impl Lanes {
@@ -56,6 +56,17 @@ impl Lanes {
     /// How many flows are settled.
     pub fn settled(&self) -> u64 {
         self.settled.as_ref().map_or(0, |settled| settled.count())
+    }
+
+    /// The flows of which guests said that they are settled, from a place of the list on, and the place of the next ones.
+    pub fn settled_flows(&self, from: u32) -> (Vec<SettledFlow>, Option<u32>) {
+        let Some(settled) = &self.settled else {
+            return (Vec::new(), None);
+        };
+        let (flows, next) = settled.list(from);
+        let name = |slot| self.member(slot).map(|member| member.id);
+        let flows = flows.into_iter().map(|flow| flow.map(name));
+        (flows.collect(), next)
     }
 
     fn end_settling(&mut self) {

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::offload::{self, ETHERNET, Segmenter, VLAN, VnetHeader};
 use crate::counters::{PortCounters, Reason};
+use crate::settled::PassedFrame;
 use crate::sys::packet::ReceiveMany;
 
 /// Most frames taken from a port at a time.
@@ -241,6 +242,8 @@ pub struct Batch {
     pub(super) outbox: Box<[u8]>,
     /// What a guest said between its frames.
     pub(crate) messages: Vec<[u8; settle::BYTES]>,
+    /// What the guest to which frames are under way is told with some of them.
+    pub(crate) passed: Vec<PassedFrame>,
 }
 
 impl Batch {
@@ -259,6 +262,7 @@ impl Batch {
             stage: Stage::new(),
             outbox: vec![0; BATCH * Self::OUTBOX_STRIDE].into(),
             messages: Vec::with_capacity(BATCH),
+            passed: Vec::with_capacity(BATCH),
         }
     }
 
@@ -272,6 +276,7 @@ impl Batch {
     pub(crate) fn clear(&mut self) {
         self.len = 0;
         self.messages.clear();
+        self.passed.clear();
         self.says_vlans = false;
         self.stage.segmented = 0;
         self.stage.bytes = 0;

@@ -31,6 +31,7 @@ impl Batch {
             },
             outbox: Box::default(),
             messages: Vec::new(),
+            passed: Vec::new(),
         }
     }
 

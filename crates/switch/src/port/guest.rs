@@ -27,6 +27,7 @@ use super::offload::{
 use super::{BATCH, Batch, Body, FRAME_WORK, Frame, HEAD};
 use crate::counters::{PortCounters, Reason};
 use crate::memory::SwitchSide;
+use crate::settled::PassedFrame;
 
 /// Largest MTU that a guest's buffers allow, in bytes: with an Ethernet header and a VLAN tag a
 /// frame fills the room behind the receive offset.
@@ -332,6 +333,38 @@ impl GuestLink {
                 room.write_array(at, &sum);
             }),
             Err(_) => delivery.counters.dropped(Reason::Offload, 1),
+        }
+    }
+
+    /// Delivers a staged frame behind a slot that says how many others of its flow were passed on elsewhere, if there is
+    /// room for both.
+    #[cold]
+    fn put_told(
+        &mut self,
+        delivery: &mut GuestDelivery<'_>,
+        frame: &[u8],
+        vnet: VnetHeader,
+        told: &mut PassedFrame,
+    ) {
+        // Nothing may be published between the slot and the frame: without the frame, the slot is taken back.
+        let room = delivery.free - delivery.filled;
+        if delivery.filled + 1 >= CUT_PUBLISH || room < chain::SLOTS + 2 {
+            self.refresh(delivery);
+        }
+        if delivery.free < delivery.filled + chain::SLOTS + 2 {
+            return self.put_staged(delivery, frame, vnet);
+        }
+        let (at, frames) = (delivery.filled, delivery.frames);
+        let spent = self.side.receive.peek(at);
+        self.side
+            .receive
+            .fill(at, told.passed.to_slot(spent.buffer));
+        delivery.filled += 1;
+        self.put_staged(delivery, frame, vnet);
+        told.told = delivery.frames > frames;
+        if !told.told && delivery.filled == at + 1 {
+            self.side.receive.fill(at, Slot::spent(spent.buffer));
+            delivery.filled = at;
         }
     }
 
@@ -692,7 +725,11 @@ impl Backend for GuestLink {
                 Body::Guest(_) => counters.dropped(Reason::TooLong, 1),
                 Body::Staged(cell) => {
                     let (bytes, vnet) = batch.stage.frame(cell);
-                    self.put_staged(&mut delivery, bytes, vnet);
+                    let mut told = batch.passed.iter_mut().filter(|it| it.frame == i);
+                    match told.next() {
+                        None => self.put_staged(&mut delivery, bytes, vnet),
+                        Some(told) => self.put_told(&mut delivery, bytes, vnet, told),
+                    }
                 }
             }
         }

@@ -13,6 +13,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::LEASE;
 use super::layout::{CELLS, EPOCHS, Hop, Key, RULES, Rule, cell_of_domain, cell_of_port};
+use super::told::Debts;
+use super::unsettled::{Asked, Refusals, Unsettled};
 use crate::ids::{DomainIndex, PortIndex};
 use crate::memory::{LanePorts, Mapping};
 use crate::sys::{self, bpf};
@@ -47,21 +49,44 @@ impl Path {
 pub(crate) struct Epochs([u64; CELLS]);
 
 /// A rule in use.
-struct Use {
-    key: Key,
-    hop: Hop,
-    path: Path,
-    frames: u64,
-    bytes: u64,
+pub(super) struct Use {
+    pub key: Key,
+    pub hop: Hop,
+    pub path: Path,
+    /// What the ports' counters have of it.
+    counted: Count,
+    /// What the guest was told.
+    pub told: Count,
+}
+
+/// Frames and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub frames: u64,
+    pub bytes: u64,
+}
+
+impl Count {
+    /// What is more in this than in an earlier one.
+    pub fn since(self, earlier: Count) -> Count {
+        Count {
+            frames: self.frames.saturating_sub(earlier.frames),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+        }
+    }
 }
 
 #[derive(Default)]
-struct State {
-    by_key: HashMap<Key, u32>,
-    uses: Vec<Option<Use>>,
+pub(super) struct State {
+    pub by_key: HashMap<Key, u32>,
+    pub uses: Vec<Option<Use>>,
     free: Vec<u32>,
     /// Rules that nothing leads to any more; a program may still be reading them.
     resting: Vec<u32>,
+    /// What rules that are gone counted last, for the ports' counters.
+    last: Vec<(Path, Count)>,
+    pub debts: Debts,
+    pub refusals: Refusals,
     ends: bool,
 }
 
@@ -75,6 +100,8 @@ pub struct SettledFlows {
     some: Condvar,
     /// Rules in use.
     count: AtomicU64,
+    /// Flows without a rule of which guests do not know all.
+    pub(super) owed: AtomicU64,
 }
 
 impl SettledFlows {
@@ -89,6 +116,7 @@ impl SettledFlows {
             state: Mutex::default(),
             some: Condvar::new(),
             count: AtomicU64::new(0),
+            owed: AtomicU64::new(0),
         })
     }
 
@@ -103,11 +131,11 @@ impl SettledFlows {
         self.some.notify_all();
     }
 
-    fn locked(&self) -> MutexGuard<'_, State> {
+    pub(super) fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn rule(&self, index: u32) -> &Rule {
+    pub(super) fn rule(&self, index: u32) -> &Rule {
         assert!((index as usize) < RULES);
         // SAFETY: inside the mapping and aligned; a rule consists of atomics.
         unsafe {
@@ -161,8 +189,34 @@ impl SettledFlows {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Settles a flow, or renews that it is. Without a free rule nothing happens.
-    pub(crate) fn settle(&self, key: Key, hop: Hop, path: Path, epochs: Epochs) {
+    /// What a rule counted.
+    pub(super) fn counted(&self, index: u32) -> Count {
+        let rule = self.rule(index);
+        Count {
+            frames: rule.frames.load(Ordering::Relaxed),
+            bytes: rule.bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Remembers why a flow is not settled, for those who ask.
+    pub(crate) fn refuse(&self, asked: Asked, why: Unsettled) {
+        let mut state = self.locked();
+        let was_empty = state.refusals.is_empty();
+        state.refusals.add(asked, why, now());
+        drop(state);
+        if was_empty {
+            self.some.notify_all();
+        }
+    }
+
+    /// Settles a flow, or renews that it is.
+    pub(crate) fn settle(
+        &self,
+        key: Key,
+        hop: Hop,
+        path: Path,
+        epochs: Epochs,
+    ) -> Result<(), Unsettled> {
         let until = now().saturating_add(LEASE.as_nanos() as u64);
         let mut state = self.locked();
         if let Some(&index) = state.by_key.get(&key) {
@@ -174,7 +228,7 @@ impl SettledFlows {
                 }
                 rule.until.store(until, Ordering::Relaxed);
                 rule.live.store(1, Ordering::Release);
-                return;
+                return Ok(());
             }
             self.remove(&mut state, index);
         }
@@ -185,7 +239,7 @@ impl SettledFlows {
                 state.uses.push(None);
                 used
             }
-            None => return,
+            None => return Err(Unsettled::Full),
         };
         let rule = self.rule(index);
         rule.live.store(0, Ordering::SeqCst);
@@ -222,24 +276,25 @@ impl SettledFlows {
         let put = unsafe { bpf::update(self.flows.as_fd(), &key, &index) };
         if put.is_err() {
             state.free.push(index);
-            return;
+            return Err(Unsettled::Full);
         }
         state.by_key.insert(key, index);
         state.uses[index as usize] = Some(Use {
             key,
             hop,
             path,
-            frames: 0,
-            bytes: 0,
+            counted: Count::default(),
+            told: Count::default(),
         });
         let first = self.count.fetch_add(1, Ordering::Relaxed) == 0;
         drop(state);
         if first {
             self.some.notify_all();
         }
+        Ok(())
     }
 
-    /// Removes a rule; what it counted is lost.
+    /// Removes a rule.
     fn remove(&self, state: &mut State, index: u32) {
         let Some(gone) = state.uses[index as usize].take() else {
             return;
@@ -249,13 +304,22 @@ impl SettledFlows {
         let _ = unsafe { bpf::delete(self.flows.as_fd(), &gone.key) };
         state.by_key.remove(&gone.key);
         state.resting.push(index);
+        let is = self.counted(index);
+        state.last.push((gone.path, is.since(gone.counted)));
+        let untold = is.since(gone.told);
+        if untold.frames > 0 {
+            let to = gone.path.ports[1];
+            state.debts.add(gone.key, to, untold, now());
+            self.owed.store(state.debts.len(), Ordering::Relaxed);
+        }
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn sweep_until_end(&self, counters: &LanePorts) {
         let mut state = self.locked();
         while !state.ends {
-            if state.by_key.is_empty() && state.resting.is_empty() {
+            let is_idle = state.by_key.is_empty() && state.resting.is_empty();
+            if is_idle && state.debts.len() == 0 && state.refusals.is_empty() {
                 state = self
                     .some
                     .wait(state)
@@ -274,22 +338,18 @@ impl SettledFlows {
         let State { free, resting, .. } = state;
         free.append(resting);
         let now = now();
+        state.refusals.forget_before(now);
+        state.debts.forget_before(now);
+        self.owed.store(state.debts.len(), Ordering::Relaxed);
         for index in 0..state.uses.len() as u32 {
             let rule = self.rule(index);
             let Some(used) = &mut state.uses[index as usize] else {
                 continue;
             };
-            let frames = rule.frames.load(Ordering::Relaxed);
-            let bytes = rule.bytes.load(Ordering::Relaxed);
-            if frames != used.frames {
-                let new = (frames - used.frames, bytes - used.bytes);
-                (used.frames, used.bytes) = (frames, bytes);
-                let [a, to, from, b] = used.path.ports.map(|port| counters.port(port));
-                a.passed(new, false);
-                to.passed(new, true);
-                from.passed(new, false);
-                b.passed(new, true);
-            }
+            let is = self.counted(index);
+            let new = is.since(used.counted);
+            used.counted = is;
+            add(counters, &used.path, new);
             let current = rule.cells.iter().zip(&rule.epochs).all(|(cell, epoch)| {
                 let is = self.epoch(cell.load(Ordering::Relaxed) % EPOCHS as u32);
                 is.load(Ordering::SeqCst) == epoch.load(Ordering::Relaxed)
@@ -301,6 +361,21 @@ impl SettledFlows {
                 self.remove(state, index);
             }
         }
+        for (path, new) in state.last.drain(..) {
+            add(counters, &path, new);
+        }
+    }
+}
+
+/// Adds frames to the counters of the ports of their path.
+fn add(counters: &LanePorts, path: &Path, new: Count) {
+    if new.frames > 0 {
+        let [a, to, from, b] = path.ports.map(|port| counters.port(port));
+        let new = (new.frames, new.bytes);
+        a.passed(new, false);
+        to.passed(new, true);
+        from.passed(new, false);
+        b.passed(new, true);
     }
 }
 
@@ -332,7 +407,7 @@ impl Sweeper {
 }
 
 /// The time on the clock of the programs, in nanoseconds.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

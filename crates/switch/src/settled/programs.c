@@ -161,11 +161,13 @@ u32 settled_filter(struct __sk_buff *frame)
 	struct rule *rule = map_lookup(&rules, &index);
 	if (!rule || !rule->live || !is_current(rule))
 		return TAKE;
+	u32 headers = 42;
 	if (head.protocol == 6) {
-		u8 flags;
-		if (load_bytes(frame, 47, &flags, 1))
+		u8 word[2]; // the header's length in words, and flags
+		if (load_bytes(frame, 46, word, 2))
 			return TAKE;
-		if (flags & 7) { // FIN, SYN, RST
+		headers = 34 + (word[0] >> 4) * 4;
+		if (word[1] & 7) { // FIN, SYN, RST
 			rule->live = 0;
 			return TAKE;
 		}
@@ -203,7 +205,7 @@ u32 settled_filter(struct __sk_buff *frame)
 	__builtin_memcpy(word->macs, rule->to_macs, 12);
 	u32 segments = frame->gso_segs ? frame->gso_segs : 1;
 	__sync_fetch_and_add(&rule->frames, segments);
-	__sync_fetch_and_add(&rule->bytes, frame->len);
+	__sync_fetch_and_add(&rule->bytes, frame->len + (segments - 1) * headers);
 	word->len = frame->len;
 	return 0;
 }

@@ -77,6 +77,10 @@ impl Worker {
         port.egress_queue.clear();
         let in_pieces = port.connections.is_none();
         let frames = &frames[..count];
+        let settled = self.table.settled.as_ref();
+        if port.settles && settled.is_some_and(|settled| settled.owes()) {
+            self.find_passed(to, frames);
+        }
         let forwarding = &mut self.forwarding;
         let reserve = self.table.reserve(to, forwarding.source, count);
         let is_last = forwarding.touched.is_empty() && !forwarding.has_hops();
@@ -86,6 +90,9 @@ impl Worker {
         let (table, batch) = (&mut self.table, &mut forwarding.batch);
         self.polling
             .send(table, &self.clock, batch, to, frames, reserve);
+        if !self.forwarding.batch.passed.is_empty() {
+            self.keep_untold(to);
+        }
     }
 
     /// Sends all frames of a batch to a port.

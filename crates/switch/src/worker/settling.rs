@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use abi::settle::{Settled, TCP, UDP};
+use abi::settle::{Settled, Side, TCP, UDP};
 use rustix::io::Errno;
 
 use super::Worker;
 use super::table::{Passage, PortEntry, Table};
 use crate::ids::{Generation, PortIndex};
 use crate::mac::Mac;
-use crate::settled::{Hop, Key, Path, SettledFlows};
+use crate::settled::{Asked, Hop, Key, Path, SettledFlows, Unsettled};
 
 impl Worker {
     /// Takes the messages of the batch under way, which the guest of port `from` sent.
@@ -23,9 +23,22 @@ impl Worker {
                     continue;
                 };
                 let epochs = settled.epochs_of(&ends);
+                let decided = decide(&self.table, &ends, &message);
+                let done = decided.and_then(|decided| match decided {
+                    Some((key, hop, path)) => settled.settle(key, hop, path, epochs),
+                    None => Ok(()),
+                });
                 // A flow that cannot be settled goes on as it came.
-                if let Some((key, hop, path)) = decide(&self.table, &ends, &message) {
-                    settled.settle(key, hop, path, epochs);
+                if let Err(why) = done {
+                    let [_, to, from, _] = ends.ports;
+                    let ports = [to, from];
+                    settled.refuse(
+                        Asked {
+                            ports,
+                            said: message,
+                        },
+                        why,
+                    );
                 }
             }
         }
@@ -54,6 +67,44 @@ impl Worker {
         }
         entry.passage = Some(passage);
         Ok(())
+    }
+
+    /// Looks up what the guest of port `to` is to be told of the flows of these frames, if anything.
+    #[cold]
+    pub(super) fn find_passed(&mut self, to: PortIndex, which: &[u16]) {
+        let Worker {
+            table, forwarding, ..
+        } = self;
+        let Some(settled) = &table.settled else {
+            return;
+        };
+        let Some(domain) = table.ports.get(to).map(|port| port.domain) else {
+            return;
+        };
+        let Some(domain) = table.domains.get(domain) else {
+            return;
+        };
+        let batch = &mut forwarding.batch;
+        let mut tell = std::mem::take(&mut batch.passed);
+        let key = |&i: &u16| {
+            let head = batch.frames().get(usize::from(i))?.head();
+            let (side, protocol) = Side::of_any(head)?;
+            let from = domain.lookup.behind(split(&side.macs).1)?;
+            let link = passage(table, from)?.interface;
+            Some((i, key(link, &side, protocol)))
+        };
+        settled.to_tell(to, which.iter().filter_map(key), &mut tell);
+        batch.passed = tell;
+    }
+
+    /// Keeps what the guest of port `to` could not be told.
+    #[cold]
+    pub(super) fn keep_untold(&mut self, to: PortIndex) {
+        let passed = &mut self.forwarding.batch.passed;
+        if let Some(settled) = &self.table.settled {
+            settled.keep_untold(to, passed);
+        }
+        passed.clear();
     }
 
     /// Says which ports a guest has, in the order of its interfaces.
@@ -90,70 +141,84 @@ fn ends(table: &Table, from: PortIndex, said: &Settled) -> Option<Path> {
     })
 }
 
-/// The rule for a flow of which a guest says that it is settled between these `ends`; `None` if the guest could not do
-/// with its packets what it says, or the switch would not pass them on as the kernel does.
-fn decide(table: &Table, ends: &Path, said: &Settled) -> Option<(Key, Hop, Path)> {
-    if !matches!(said.protocol, TCP | UDP) || said.hops > 1 {
-        return None;
-    }
+type Decided = Option<(Key, Hop, Path)>;
+
+/// The rule for a flow of which a guest says that it is settled between these `ends`; an error if the guest could not do
+/// with its packets what it says, or the switch would not pass them on as the kernel does; `None` if it is no flow.
+fn decide(table: &Table, ends: &Path, said: &Settled) -> Result<Decided, Unsettled> {
     let [_, to, from, _] = ends.ports;
-    let (comes, leaves) = (table.ports.get(to)?, table.ports.get(from)?);
-    let [out, into] = [&said.after, &said.before].map(|side| split(&side.macs));
+    let [comes, leaves] = [to, from].map(|port| table.ports.get(port));
     let [of_coming, of_leaving] = ends.domains.map(|domain| table.domains.get(domain));
-    let (of_coming, of_leaving) = (of_coming?, of_leaving?);
-    let is_plain = |port: &PortEntry| port.settles && port.front.is_none() && port.vlan == 0;
-    if !is_plain(comes) || !is_plain(leaves) || of_coming.shaped + of_leaving.shaped > 0 {
-        return None;
+    let ((Some(comes), Some(leaves)), (Some(of_coming), Some(of_leaving))) =
+        ((comes, leaves), (of_coming, of_leaving))
+    else {
+        return Ok(None);
+    };
+    if !matches!(said.protocol, TCP | UDP) || said.hops > 1 {
+        return Ok(None);
     }
+    let [out, into] = [&said.after, &said.before].map(|side| split(&side.macs));
+    let both = |is: fn(&PortEntry) -> bool| is(comes) && is(leaves);
+    let not = |is: bool, why: Unsettled| if is { Ok(()) } else { Err(why) };
+    not(both(|port| port.settles), Unsettled::Off)?;
+    not(both(|port| port.front.is_none()), Unsettled::OnDemand)?;
+    not(both(|port| port.vlan == 0), Unsettled::Vlan)?;
+    not(
+        of_coming.shaped + of_leaving.shaped == 0,
+        Unsettled::Limited,
+    )?;
     // They come by an interface of the host, and to this port alone.
-    let a = of_coming.lookup.behind(into.1)?;
-    let first = passage(table, a)?;
+    let a = of_coming.lookup.behind(into.1).ok_or(Unsettled::Inside)?;
+    let first = passage(table, a).ok_or(Unsettled::Inside)?;
     let receiver = of_coming.lookup.behind(into.0);
     let is_its_own = comes.mac == Some(into.0) || receiver == Some(to);
-    let is_unknown = receiver.is_none() && of_coming.ports == 2;
-    if !(is_its_own || is_unknown) || is_group(into.0) || is_group(into.1) || a == to {
-        return None;
-    }
+    let is_alone = is_its_own || (receiver.is_none() && of_coming.ports == 2);
+    let is_one = is_alone && !is_group(into.0) && !is_group(into.1);
+    not(is_one, Unsettled::Shared)?;
     // They leave from where the guest sends such frames, and to an interface of the host.
+    let is_sender = leaves.mac == Some(out.1) || of_leaving.lookup.behind(out.1) == Some(from);
+    not(is_sender && !is_group(out.0), Unsettled::Foreign)?;
     let b = match of_leaving.lookup.behind(out.0) {
         Some(b) => b,
         // Unknown, and so to all others: to the only one.
         None if of_leaving.ports == 2 => {
             let mut others = of_leaving.members.iter();
-            *others.find(|port| **port != from)?
+            let other = others.find(|port| **port != from);
+            *other.ok_or(Unsettled::Unknown)?
         }
-        None => return None,
+        None => return Err(Unsettled::Unknown),
     };
-    let second = passage(table, b)?;
-    let is_sender = leaves.mac == Some(out.1) || of_leaving.lookup.behind(out.1) == Some(from);
-    if !is_sender || is_group(out.0) || b == from || second.mtu < first.mtu || a == b {
-        return None;
-    }
-    let halves = |bytes: &[u8; 8]| {
-        let [a, b, c, d, e, f, g, h] = *bytes;
-        [[a, b, c, d], [e, f, g, h]]
-    };
-    let ports = |[a, b, c, d]: [u8; 4]| [[a, b], [c, d]];
-    let key = Key {
-        link: first.interface,
-        addresses: halves(&said.before.addresses),
-        ports: ports(said.before.ports),
-        protocol: said.protocol.into(),
-    };
+    let second = passage(table, b).ok_or(Unsettled::ToInside)?;
+    not(a != b, Unsettled::Back)?;
+    not(second.mtu >= first.mtu, Unsettled::Mtu)?;
+    let key = key(first.interface, &said.before, said.protocol);
+    let after = self::key(second.interface, &said.after, said.protocol);
     let hop = Hop {
-        out: second.interface,
+        out: after.link,
         flags: 0,
         macs: said.before.macs,
         to_macs: said.after.macs,
-        addresses: halves(&said.after.addresses),
-        ports: ports(said.after.ports),
+        addresses: after.addresses,
+        ports: after.ports,
     };
     let hop = hop.flagged(&key, said.hops == 1);
     let path = Path {
         ports: [a, to, from, b],
         ..*ends
     };
-    Some((key, hop, path))
+    Ok(Some((key, hop, path)))
+}
+
+/// The flow of a frame with these headers on an interface of the host.
+fn key(link: u32, side: &Side, protocol: u8) -> Key {
+    let [a, b, c, d, e, f, g, h] = side.addresses;
+    let [i, j, k, l] = side.ports;
+    Key {
+        link,
+        addresses: [[a, b, c, d], [e, f, g, h]],
+        ports: [[i, j], [k, l]],
+        protocol: protocol.into(),
+    }
 }
 
 /// What settled flows need to know of an interface of the host.
@@ -253,7 +318,8 @@ mod tests {
     }
 
     fn decided(table: &Table, from: PortIndex, said: &Settled) -> Option<(Key, Hop, Path)> {
-        decide(table, &ends(table, from, said)?, said)
+        let ends = ends(table, from, said)?;
+        decide(table, &ends, said).ok().flatten()
     }
 
     #[test]
@@ -284,52 +350,59 @@ mod tests {
 
     #[test]
     fn what_the_guest_or_the_switch_would_not_do_is_not_settled() {
+        use Unsettled::*;
         type Change = fn(&mut Settled, &mut Table);
-        let changes: [(&str, Change); 15] = [
-            ("its port is another's", |said, _| said.interface = 2),
-            ("by itself", |said, _| said.interface = 1),
-            ("to another guest", |said, _| {
+        let changes: [(&str, Option<Unsettled>, Change); 15] = [
+            ("its port is another's", None, |said, _| said.interface = 2),
+            ("by itself", Some(Inside), |said, _| said.interface = 1),
+            ("to another guest", Some(Shared), |said, _| {
                 said.before.macs = macs(Mac([2, 0, 0, 0, 0, 9]), CLIENT);
             }),
-            ("from nowhere", |said, _| {
+            ("from nowhere", Some(Inside), |said, _| {
                 said.before.macs = macs(GUEST[0], Mac([2, 0, 0, 0, 0, 0xe]));
             }),
-            ("as another's", |said, _| {
+            ("as another's", Some(Foreign), |said, _| {
                 said.after.macs = macs(SERVER, CLIENT)
             }),
-            ("to nobody, where there are others", |said, table| {
-                said.after.macs = macs(Mac([2, 0, 0, 0, 0, 0xe]), GUEST[1]);
-                table.domains.get_mut(1u32).unwrap().ports = 3;
-            }),
-            ("to many", |said, _| {
+            (
+                "to nobody, where there are others",
+                Some(Unknown),
+                |said, table| {
+                    said.after.macs = macs(Mac([2, 0, 0, 0, 0, 0xe]), GUEST[1]);
+                    table.domains.get_mut(1u32).unwrap().ports = 3;
+                },
+            ),
+            ("to many", Some(Foreign), |said, _| {
                 said.after.macs = macs(Mac([0xff; 6]), GUEST[1])
             }),
-            ("of another protocol", |said, _| said.protocol = 1),
-            ("over more hops", |said, _| said.hops = 2),
-            ("not allowed", |_, table| {
+            ("of another protocol", None, |said, _| said.protocol = 1),
+            ("over more hops", None, |said, _| said.hops = 2),
+            ("not allowed", Some(Off), |_, table| {
                 table.ports.get_mut(1u16).unwrap().settles = false
             }),
-            ("not allowed there", |_, table| {
+            ("not allowed there", Some(Off), |_, table| {
                 table.ports.get_mut(2u16).unwrap().settles = false;
             }),
-            ("in a VLAN", |_, table| {
+            ("in a VLAN", Some(Vlan), |_, table| {
                 table.ports.get_mut(2u16).unwrap().vlan = 5
             }),
-            ("with limits", |_, table| {
+            ("with limits", Some(Limited), |_, table| {
                 table.domains.get_mut(1u32).unwrap().shaped = 1
             }),
-            ("to a shorter link", |_, table| {
+            ("to a shorter link", Some(Mtu), |_, table| {
                 let passage = &mut table.ports.get_mut(3u16).unwrap().passage;
                 passage.as_mut().unwrap().mtu = 1400;
             }),
-            ("to a link that is down", |_, table| {
+            ("to a link that is down", Some(ToInside), |_, table| {
                 table.ports.get_mut(3u16).unwrap().closed = true;
             }),
         ];
-        for (what, change) in changes {
+        for (what, why, change) in changes {
             let (mut said, mut table) = (routed(), table(true));
             change(&mut said, &mut table);
             assert_eq!(decided(&table, 2, &said), None, "{what}");
+            let said_why = ends(&table, 2, &said).and_then(|it| decide(&table, &it, &said).err());
+            assert_eq!(said_why, why, "{what}");
         }
         // A guest that is gone, and another one's port in its place.
         let mut table = table(true);

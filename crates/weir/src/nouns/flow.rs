@@ -4,7 +4,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use node::client::Client;
 use node::error::{Error, Kind};
-use node::model::{Flow, Object, SwitchFunction, Vnic};
+use node::model::{Flow, Object, Selection, SettledFlow, SwitchFunction, Vnic};
 use switch::properties::{FlowAttributes, FlowProperties};
 
 use super::output::{Column, Output, made, maybe, name};
@@ -31,6 +31,7 @@ pub enum FlowCommand {
     #[command(after_help = "Examples:
   weir flow show
   weir flow show -l web -p -o flow,attributes,properties
+  weir flow show --settled
   weir flow show --json http")]
     Show {
         /// The flow; default: all
@@ -38,6 +39,9 @@ pub enum FlowCommand {
         /// Show only the flows on this link or VNIC
         #[arg(short, long)]
         link: Option<String>,
+        /// Show the flows of connections that guests have settled, whose packets the kernel passes on
+        #[arg(long, conflicts_with = "flow")]
+        settled: bool,
         #[command(flatten)]
         output: Output,
     },
@@ -92,6 +96,27 @@ const COLUMNS: &[Column<Object<Flow>>] = &[
     Column::extra("reason", |f| maybe(f.status.reason.as_ref())),
 ];
 
+const SETTLED: &[Column<SettledFlow>] = &[
+    Column::new("vnic", |f| f.vnic.clone()),
+    Column::new("to-vnic", |f| f.to_vnic.clone()),
+    Column::new("transport", |f| f.transport.clone()),
+    Column::new("source", |f| f.source.clone()),
+    Column::new("destination", |f| f.destination.clone()),
+    Column::new("becomes", |f| {
+        let came = (&f.source, &f.destination);
+        match (&f.to_source, &f.to_destination) {
+            leaves if leaves == came => "-".into(),
+            (source, destination) => format!("{source} {destination}"),
+        }
+    }),
+    Column::new("packets", |f| f.packets.to_string()),
+    Column::new("bytes", |f| f.bytes.to_string()),
+    Column::new("idle-ms", |f| f.idle.to_string()),
+    Column::new("reason", |f| maybe(f.reason.as_ref())),
+    Column::extra("link", |f| maybe(f.link.as_ref())),
+    Column::extra("to-link", |f| maybe(f.to_link.as_ref())),
+];
+
 /// Whether there is a link or VNIC of that name.
 fn check_there(client: &Client, name: &str) -> Result {
     let missing = |error: &Error| error.kind == Kind::NotFound;
@@ -120,7 +145,30 @@ pub fn run(command: &FlowCommand) -> Result {
             made(args.json, &client.create(&Object::new(&args.flow, flow))?)
         }
         FlowCommand::Remove { flow } => client.delete::<Flow>(flow),
-        FlowCommand::Show { flow, link, output } => {
+        FlowCommand::Show {
+            link,
+            settled: true,
+            output,
+            ..
+        } => {
+            if let Some(link) = link {
+                check_there(&client, link)?;
+            }
+            let mut flows = client.settled_flows(&Selection::default())?;
+            flows.retain(|flow| {
+                let of = [
+                    Some(&flow.vnic),
+                    Some(&flow.to_vnic),
+                    flow.link.as_ref(),
+                    flow.to_link.as_ref(),
+                ];
+                link.as_ref().is_none_or(|link| of.contains(&Some(link)))
+            });
+            output.show(&flows, SETTLED)
+        }
+        FlowCommand::Show {
+            flow, link, output, ..
+        } => {
             if let Some(link) = link {
                 check_there(&client, link)?;
             }

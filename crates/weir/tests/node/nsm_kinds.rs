@@ -139,7 +139,7 @@ print(s.recv(100).decode())";
     host.refuses("nsm create no --kind program", "needs its program");
     host.refuses(
         "nsm create no --kind program -- /no/such/stack",
-        "NSM ‘no’ cannot be started: No such file",
+        "NSM ‘no’ cannot be started: /no/such/stack: No such file",
     );
     host.refuses(
         "nsm create no --kind program -- false",

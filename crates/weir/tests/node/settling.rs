@@ -89,6 +89,23 @@ def datagrams(n):
         except (TimeoutError, ConnectionError):
             lost += 1
     return f'{answered} {sorted(rests)}'
+def flows(n, each):
+    answered = 0
+    for first in range(10000, 10000 + n, 500):
+        some = []
+        for port in range(first, first + 500):
+            f = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            f.bind(('', port))
+            f.connect((sys.argv[1], 7000))
+            f.settimeout(1)
+            some.append(f)
+        for i in range(each):
+            for part in range(0, 500, 50):
+                for f in some[part:part + 50]: f.send(str(i).encode())
+                for f in some[part:part + 50]:
+                    answered += f.recv(100).decode().startswith(f'{i} ')
+        for f in some: f.close()
+    return str(answered)
 def transfer(n):
     t = socket.create_connection((sys.argv[1], 7000), 5)
     data = bytes(i * 7 % 251 for i in range(1 << 16)) * (n >> 16)
@@ -99,7 +116,9 @@ def transfer(n):
     return str(back == data)
 for line in sys.stdin:
     what = line.split()
-    print(transfer(int(what[1])) if what[0] == 'tcp' else datagrams(int(what[0])), flush=True)
+    if what[0] == 'tcp': print(transfer(int(what[1])), flush=True)
+    elif what[0] == 'flows': print(flows(int(what[1]), int(what[2])), flush=True)
+    else: print(datagrams(int(what[0])), flush=True)
 ";
 
 /// Two namespaces, each with an interface of the host, and VNICs `a` and `b` on those.
@@ -107,11 +126,15 @@ struct Rig {
     host: Host,
     client: Told,
     server: Told,
-    _namespaces: Vec<Namespace>,
+    namespaces: Vec<Namespace>,
 }
 
 impl Rig {
     fn new(config: &str, addresses: [&str; 2], routes: [&str; 2], to: &str) -> Rig {
+        Rig::with(config, addresses, routes, to, "on")
+    }
+
+    fn with(config: &str, addresses: [&str; 2], routes: [&str; 2], to: &str, settle: &str) -> Rig {
         let host = Host::new();
         let runner = Runner::default();
         let mut namespaces = Vec::new();
@@ -125,7 +148,7 @@ impl Rig {
             }
             host.ok(&format!("link attach {near} --mode packet"));
             host.ok(&format!(
-                "vnic create -l {near} -m 02:00:00:00:00:0{} -p settle=on {vnic}",
+                "vnic create -l {near} -m 02:00:00:00:00:0{} -p settle={settle} {vnic}",
                 i + 1
             ));
             namespaces.push(far);
@@ -137,7 +160,7 @@ impl Rig {
             client: Told::start(&namespaces[0], &client),
             server: Told::start(&namespaces[1], SERVER),
             host,
-            _namespaces: namespaces,
+            namespaces,
         };
         assert_eq!(rig.server.ask(""), "ready");
         rig
@@ -151,8 +174,26 @@ impl Rig {
         (answered, self.seen() - before)
     }
 
+    /// Packets that came to the guest on the way there.
     fn seen(&self) -> u64 {
-        self.host.ok("read f c.count").trim().parse().unwrap()
+        self.read("x.packets")
+    }
+
+    fn read(&self, handler: &str) -> u64 {
+        let value = self.host.ok(&format!("read f {handler}"));
+        value.trim().parse().unwrap()
+    }
+
+    /// The flows of which the guest said that they are settled.
+    fn listed(&self) -> Vec<Value> {
+        let flows = self.host.json("flow show --settled");
+        flows.as_array().unwrap().clone()
+    }
+
+    /// Bytes that came in by a VNIC.
+    fn bytes(&self, vnic: &str) -> u64 {
+        let stats = self.host.json(&format!("vnic stat {vnic}"));
+        stats[0]["rx-bytes"].as_u64().unwrap()
     }
 
     /// Frames that came in by a VNIC.
@@ -163,7 +204,7 @@ impl Rig {
 }
 
 const BRIDGE: &str =
-    "FromNetfront(a) -> c :: Counter -> s :: Switch -> SettleFlows -> ToNetfront(b);
+    "FromNetfront(a) -> c :: Counter -> s :: Switch -> x :: SettleFlows -> ToNetfront(b);
 FromNetfront(b) -> SettleFlows -> ToNetfront(a);";
 
 fn bridge() -> Rig {
@@ -188,6 +229,190 @@ fn the_kernel_passes_settled_flows_on_and_they_are_counted() {
 }
 
 #[test]
+fn the_guest_counts_what_was_passed_on() {
+    let mut rig = bridge();
+    assert_eq!(rig.send(500).0, 500);
+    // With a packet that comes a second later than the last one that came to the guest.
+    until("the guest has counted all", || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(rig.send(1).0, 1);
+        let (counted, passed) = (rig.read("c.count"), rig.counted("a"));
+        assert!(counted <= passed, "{counted} of {passed}");
+        counted == passed && passed > 500
+    });
+    assert!(rig.seen() < 100);
+    // Its last packets, which went by the kernel, are counted with those that go to the guest again.
+    assert_eq!(rig.send(50).0, 50);
+    rig.host.ok("vnic set-prop -p settle=off b");
+    assert_eq!(rig.send(1), (1, 1));
+    until("all frames are counted there, too", || {
+        rig.read("c.count") == rig.counted("a")
+    });
+    // The length of those passed on is told as an average of whole bytes.
+    let missing = rig.bytes("a") - rig.read("c.byte_count");
+    assert!(missing < 50, "{missing} bytes are missing");
+}
+
+#[test]
+fn settled_flows_are_listed_and_so_is_why_one_is_not() {
+    let mut rig = bridge();
+    assert_eq!(rig.send(100).0, 100);
+    let flows = rig.listed();
+    let text = |flow: &Value, field: &str| flow[field].as_str().unwrap_or("-").to_string();
+    let there = flows.iter().find(|it| text(it, "vnic") == "a");
+    let there = there.expect("the flow is listed");
+    let link = |end: &str| format!("{}{end}", rig.host.prefix);
+    assert_eq!(
+        [
+            "link",
+            "to-link",
+            "to-vnic",
+            "transport",
+            "destination",
+            "reason"
+        ]
+        .map(|it| text(there, it)),
+        [&link("a"), &link("b"), "b", "udp", "10.97.0.2:7000", "-"].map(String::from)
+    );
+    assert!((50..100).contains(&there["packets"].as_u64().unwrap()));
+    assert!(
+        flows
+            .iter()
+            .any(|it| text(it, "source") == "10.97.0.2:7000")
+    );
+    let of_a = rig.host.json("flow show --settled -l a");
+    assert_eq!(of_a.as_array().unwrap().len(), flows.len());
+    rig.host.ok("vnic set-prop -p maxbw=1G a");
+    rig.send(100);
+    until("the list says why not", || {
+        let limit = |it: &Value| text(it, "reason").contains("a limit");
+        rig.send(10);
+        !rig.listed().is_empty() && rig.listed().iter().all(limit)
+    });
+    let shown = rig.host.ok("flow show --settled");
+    assert!(
+        shown.contains("a limit, priority, delay or flow applies"),
+        "{shown}"
+    );
+    rig.host
+        .refuses("flow show --settled -l nobody", "no link or VNIC");
+}
+
+#[test]
+fn ten_thousand_flows_come_and_go() {
+    let mut rig = bridge();
+    // Each sends 8 datagrams, which are answered; 500 flows at a time.
+    assert_eq!(rig.client.ask("flows 10000 8"), "80000");
+    let seen = rig.seen();
+    assert!((40_000..70_000).contains(&seen), "the guest saw {seen}");
+    until("all are counted", || rig.counted("b") >= 80_000);
+    assert!(rig.counted("b") < 80_020, "{}", rig.counted("b"));
+    until("all are over", || rig.listed().is_empty());
+    // A new one is settled as the first was.
+    let (answered, seen) = rig.send(200);
+    assert!(answered == 200 && seen < 50, "the guest saw {seen}");
+}
+
+/// Sends `raw N`: N frames of four flows to the guest's address, most of them as usual, and says when all are sent.
+const CRAFTED: &str = "
+import random, socket, struct, sys, time
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('eth0', 0))
+def folded(data):
+    data += bytes(len(data) % 2)
+    s = sum(struct.unpack(f'!{len(data) // 2}H', data))
+    while s >> 16: s = (s & 0xffff) + (s >> 16)
+    return ~s & 0xffff
+def frame(r, number, flow, odd):
+    tcp = flow % 2
+    kind = r.choice(['options', 'fragment', 'last', 'ttl', 'trailer', 'sum', 'ipsum', 'short', 'flags', 'none', 'tos', 'mac']) if odd else ''
+    data = r.randbytes(r.choice([0, 1, 18, 100, 1001, 1400]))
+    source, to = socket.inet_aton('10.98.1.2'), socket.inet_aton('10.98.2.2')
+    if tcp:
+        flags = r.choice([1, 2, 4, 0x12, 0x11]) if kind == 'flags' else r.choice([0x10, 0x18])
+        head = struct.pack('!HHIIBBHHH', 4000 + flow, 80, number, 7, 0x50, flags, 5000, 0, 0)
+    else:
+        head = struct.pack('!HHHH', 4000 + flow, 80, 8 + len(data), 0)
+    pseudo = source + to + struct.pack('!BBH', 0, 6 if tcp else 17, len(head + data))
+    s = folded(pseudo + head + data)
+    if kind == 'sum': s ^= 0x1234
+    if kind == 'none' and not tcp: s = 0
+    at = 16 if tcp else 6
+    head = head[:at] + struct.pack('!H', s) + head[at + 2:]
+    options = bytes([1] * 4) if kind == 'options' else b''
+    fragment = {'fragment': 0x2000, 'last': 0x0010}.get(kind, 0x4000)
+    length = 20 + len(options + head + data) + (9 if kind == 'short' else 0)
+    ttl = r.choice([0, 1, 2]) if kind == 'ttl' else 64
+    ip = struct.pack('!BBHHHBBH4s4s', 0x45 + len(options) // 4, 0x20 if kind == 'tos' else 0, length, number, fragment, ttl, 6 if tcp else 17, 0, source, to) + options
+    s = folded(ip) ^ (1 if kind == 'ipsum' else 0)
+    ip = ip[:10] + struct.pack('!H', s) + ip[12:]
+    trailer = bytes(30) if kind == 'trailer' else b''
+    macs = '02000000000102000000000a' if kind != 'mac' else '02000000000102000000000c'
+    return bytes.fromhex(macs) + bytes([8, 0]) + ip + head + data + trailer
+for line in sys.stdin:
+    r = random.Random(int(line))
+    for number in range(1, 1001):
+        # First, each flow is settled.
+        out.send(frame(r, number, number % 4, number > 100 and r.random() < 0.3))
+        if number % 10 == 0: time.sleep(0.004)
+    time.sleep(0.2)
+    print('sent', flush=True)
+";
+
+/// Keeps the IPv4 packets that come to an interface, and says which: a line with all, in hexadecimal.
+const KEPT: &str = "
+import socket, sys, threading
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x800))
+s.bind(('eth0', 0x800))
+s.setsockopt(socket.SOL_SOCKET, 33, 1 << 24) # SO_RCVBUFFORCE
+frames = []
+def keep():
+    while True:
+        frame, of = s.recvfrom(2000)
+        if of[2] != 4: frames.append(frame.hex())
+threading.Thread(target=keep, daemon=True).start()
+for line in sys.stdin:
+    print(' '.join(frames), flush=True)
+    frames.clear()
+";
+
+/// What comes out of the guest of such frames, in the order of their numbers, and how many the guest saw.
+fn crafted(settle: &str) -> (Vec<String>, u64) {
+    let config = "rw :: IPRewriter(pattern 10.98.2.1 - - - 0 1, drop);
+x :: SettleFlows;
+FromNetfront(a) -> Strip(14) -> CheckIPHeader -> [0]rw;
+rw[0] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:00:02, 02:00:00:00:00:0c) -> x -> ToNetfront(b);
+FromNetfront(b) -> Strip(14) -> CheckIPHeader -> [1]rw; rw[1] -> Discard;";
+    let addresses = ["10.98.1.2/24", "10.98.2.2/24"];
+    let routes = ["route add default via 10.98.1.1", ""];
+    let rig = Rig::with(config, addresses, routes, "10.98.2.2", settle);
+    let [near, far] = &rig.namespaces[..] else {
+        panic!("there are two namespaces");
+    };
+    let mut sender = Told::start(near, CRAFTED);
+    let mut receiver = Told::start(far, KEPT);
+    assert_eq!(receiver.ask(""), "");
+    assert_eq!(sender.ask("7"), "sent");
+    let came = receiver.ask("");
+    let mut came: Vec<String> = came.split(' ').map(String::from).collect();
+    // By the number in the IP header: which of two flows is first does not matter.
+    came.sort_by_key(|frame| frame[36..40].to_string());
+    (came, rig.seen())
+}
+
+#[test]
+fn settled_or_not_the_same_packets_come_out() {
+    let (by_guest, all) = crafted("off");
+    assert!(by_guest.len() > 800, "{} came", by_guest.len());
+    let (settled, seen) = crafted("on");
+    assert_eq!(by_guest.len(), settled.len());
+    for (one, other) in by_guest.iter().zip(&settled) {
+        assert_eq!(one, other);
+    }
+    assert!(seen * 3 < all * 2, "the guest saw {seen} of {all}");
+}
+
+#[test]
 fn what_changes_takes_settled_flows_back_at_once() {
     let mut rig = bridge();
     // A guest tells of a flow again after a moment.
@@ -208,7 +433,10 @@ fn what_changes_takes_settled_flows_back_at_once() {
         let swapped = rig.host.weir(&["write", "f", "hotconfig", config]).output();
         assert!(swapped.unwrap().status.success());
     };
-    let closed = BRIDGE.replace("SettleFlows -> ToNetfront(b)", "Discard");
+    let closed = BRIDGE.replace(
+        "x :: SettleFlows -> ToNetfront(b)",
+        "x :: SettleFlows -> Discard",
+    );
     swap(&rig, &closed);
     assert_eq!(rig.send(20).0, 0);
     swap(&rig, BRIDGE);
@@ -261,9 +489,9 @@ fn what_changes_takes_settled_flows_back_at_once() {
 #[test]
 fn translated_and_routed_packets_are_the_same_settled_or_not() {
     let config = "rw :: IPRewriter(pattern 10.98.2.1 - - - 0 1, drop);
-s :: SettleFlows; t :: SettleFlows;
-FromNetfront(a) -> c :: Counter -> Strip(14) -> CheckIPHeader -> [0]rw;
-rw[0] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:00:02, 02:00:00:00:00:0b) -> s -> ToNetfront(b);
+x :: SettleFlows; t :: SettleFlows;
+FromNetfront(a) -> Strip(14) -> CheckIPHeader -> [0]rw;
+rw[0] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:00:02, 02:00:00:00:00:0b) -> x -> ToNetfront(b);
 FromNetfront(b) -> Strip(14) -> CheckIPHeader -> [1]rw;
 rw[1] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:0a) -> t -> ToNetfront(a);";
     let routes = [

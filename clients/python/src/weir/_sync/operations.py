@@ -418,6 +418,14 @@ class Operations(ABC):
         """
         return self._call(models.NsmObject, "PUT", f"/v1/nsms/{segment(name)}", body=body)
 
+    def list_settled_flows(self, *, name: str | None = None) -> list[models.SettledFlow]:
+        """Lists the flows of which guests said that they are settled, and for those that
+        are not, why; with `name`, of these VNICs.
+        """
+        return self._call(
+            list[models.SettledFlow], "GET", "/v1/settled-flows", query={"name": name}
+        )
+
     def list_stats(self) -> list[models.PortStats]:
         """Shows the counters of all attached interfaces, VNICs and patches."""
         return self._call(list[models.PortStats], "GET", "/v1/stats")

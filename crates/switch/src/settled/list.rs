@@ -1,0 +1,131 @@
+//! The list of settled flows, and of those that are not though their guests say so.
+
+use std::net::SocketAddrV4;
+use std::sync::atomic::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use super::layout::HOPS;
+use super::lease::now;
+use super::{SettledFlows, Unsettled};
+use crate::ids::PortIndex;
+use crate::protocol::PortId;
+
+/// Most flows of one part of the list.
+const PART: usize = 256;
+
+/// A flow of which a guest said that it is settled, in one direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettledFlow<P = PortId> {
+    /// The interface of the host by which its packets come, if it is settled.
+    pub from: Option<P>,
+    /// The guest's port by which they come, and the one by which the guest sends them on.
+    pub guest: [Option<P>; 2],
+    /// The interface of the host by which they leave, if it is settled.
+    pub to: Option<P>,
+    /// The IP protocol: TCP's or UDP's number.
+    pub protocol: u8,
+    /// Source and destination when they come.
+    pub before: [SocketAddrV4; 2],
+    /// The same when they leave.
+    pub after: [SocketAddrV4; 2],
+    /// Whether their time to live is one less then.
+    pub hop: bool,
+    /// Packets passed on.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Milliseconds since the last one.
+    pub idle: u64,
+    /// Why it is not settled; none if it is.
+    pub why: Option<Unsettled>,
+}
+
+impl<P> SettledFlow<P> {
+    /// The same with other names of the ports.
+    pub fn map<Q>(self, name: impl Fn(P) -> Option<Q>) -> SettledFlow<Q> {
+        SettledFlow {
+            from: self.from.and_then(&name),
+            guest: self.guest.map(|port| port.and_then(&name)),
+            to: self.to.and_then(&name),
+            protocol: self.protocol,
+            before: self.before,
+            after: self.after,
+            hop: self.hop,
+            packets: self.packets,
+            bytes: self.bytes,
+            idle: self.idle,
+            why: self.why,
+        }
+    }
+}
+
+/// Source and destination.
+fn ends(addresses: [[u8; 4]; 2], ports: [[u8; 2]; 2]) -> [SocketAddrV4; 2] {
+    let end = |i: usize| SocketAddrV4::new(addresses[i].into(), u16::from_be_bytes(ports[i]));
+    [end(0), end(1)]
+}
+
+impl SettledFlows {
+    /// A part of the list, from place `from` on, and the place where the next one begins.
+    pub(crate) fn list(&self, from: u32) -> (Vec<SettledFlow<PortIndex>>, Option<u32>) {
+        let state = self.locked();
+        let now = now();
+        let mut flows = Vec::new();
+        for (index, used) in state.uses.iter().enumerate().skip(from as usize) {
+            let Some(used) = used else { continue };
+            let index = index as u32;
+            if flows.len() == PART {
+                return (flows, Some(index));
+            }
+            let counted = self.counted(index);
+            let last = self.rule(index).last.load(Ordering::Relaxed);
+            let [a, to, from, b] = used.path.ports;
+            flows.push(SettledFlow {
+                from: Some(a),
+                guest: [Some(to), Some(from)],
+                to: Some(b),
+                protocol: used.key.protocol as u8,
+                before: ends(used.key.addresses, used.key.ports),
+                after: ends(used.hop.addresses, used.hop.ports),
+                hop: used.hop.flags & HOPS != 0,
+                packets: counted.frames,
+                bytes: counted.bytes,
+                idle: now.saturating_sub(last) / 1_000_000,
+                why: None,
+            });
+        }
+        // Those behind have the places behind all rules.
+        let refused = (from as usize).saturating_sub(state.uses.len());
+        for (i, (asked, why)) in state.refusals.iter().enumerate().skip(refused) {
+            if flows.len() == PART {
+                return (flows, Some((state.uses.len() + i) as u32));
+            }
+            flows.push(asked.listed(why));
+        }
+        (flows, None)
+    }
+}
+
+impl super::Asked {
+    fn listed(&self, why: Unsettled) -> SettledFlow<PortIndex> {
+        let side = |side: &abi::settle::Side| {
+            let [a, b, c, d, e, f, g, h] = side.addresses;
+            let [i, j, k, l] = side.ports;
+            ends([[a, b, c, d], [e, f, g, h]], [[i, j], [k, l]])
+        };
+        SettledFlow {
+            from: None,
+            guest: self.ports.map(Some),
+            to: None,
+            protocol: self.said.protocol,
+            before: side(&self.said.before),
+            after: side(&self.said.after),
+            hop: self.said.hops == 1,
+            packets: 0,
+            bytes: 0,
+            idle: 0,
+            why: Some(why),
+        }
+    }
+}
