@@ -112,7 +112,7 @@ elementclass Side { $interface, $address |
 	send :: ToNetfront($interface);
 
 	kind[0] -> ARPResponder($address $interface) -> send;
-	input -> fragment :: IPFragmenter(1500) -> [0] arp :: ARPQuerier($address, $interface) -> send;
+	input -> fragment :: IPFragmenter(1500) -> [0] arp :: ARPQuerier($address, $interface) -> SettleFlows -> send;
 	kind[1] -> [1] arp;
 	kind[2] -> Strip(14) -> CheckIPHeader -> IPReassembler -> output;
 	kind[3] -> Discard;

@@ -101,7 +101,7 @@ elementclass Side { $interface, $address |
 	kind[0] -> ARPResponder($address $interface) -> send;
 	// An error is from the side that it leaves by.
 	input -> FixIPSrc($address) -> ttl :: DecIPTTL -> fragment :: IPFragmenter(1500)
-		-> [0] arp :: ARPQuerier($address, $interface) -> send;
+		-> [0] arp :: ARPQuerier($address, $interface) -> SettleFlows -> send;
 	kind[1] -> [1] arp;
 	arp[1] -> send;
 	arp[2] -> ICMPError($address, unreachable, host) -> [1] output;

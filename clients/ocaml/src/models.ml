@@ -148,7 +148,7 @@ module Application_status = struct
     processes : int option; [@yojson.default None] (** Processes of it that use sockets. *)
     reason : string option; [@yojson.default None] (** Why not. *)
     received : int option; [@yojson.default None] (** Bytes received. *)
-    refused : int option; [@yojson.default None] (** Sockets that it was refused, since it or its NSM had as many as it may. *)
+    refused : int option; [@yojson.default None] (** Sockets refused, since the application or its NSM had as many as it may. *)
     restarts : int option; [@yojson.default None] (** Number of times that this node has restarted its program. *)
     sent : int option; [@yojson.default None] (** Bytes sent. *)
     sockets : int option; [@yojson.default None] (** Its sockets. *)
@@ -486,9 +486,9 @@ end
 
 module Flow_stats = struct
   type t = {
-    bytes : int; (** Bytes of it that passed. *)
+    bytes : int; (** Bytes of the flow that passed. *)
     dropped : int; (** Frames dropped since too many waited. *)
-    frames : int; (** Frames of it that passed. *)
+    frames : int; (** Frames of the flow that passed. *)
     held : int; (** Frames that waited for the flow's limit. *)
     link : string; (** The link or VNIC that it is on. *)
     name : string; (** Its name. *)
@@ -680,13 +680,13 @@ module Lane_stats = struct
     chains_over_50 : int; [@yojson.key "chains-over-50"] (** Chains of more than 50 frames picked up at once. *)
     chains_under_10 : int; [@yojson.key "chains-under-10"] (** Chains of fewer than 10 frames picked up at once. *)
     cpu : int option; [@yojson.default None] (** CPU that it keeps to, if it does. *)
-    frames : int; (** Frames that it picked up. *)
+    frames : int; (** Frames that the lane picked up. *)
     handoff_drops : int; [@yojson.key "handoff-drops"] (** Frames from other lanes whose port was gone or had moved meanwhile. *)
     handoffs : int; (** Frames that came from other lanes. *)
     idle : int; (** Nanoseconds of rounds that found none. *)
     lane : int; (** Its number. *)
     queues : int; (** Queues that it serves. *)
-    wakeups : int; (** Times that it slept until something woke it. *)
+    wakeups : int; (** Times that the lane slept until something woke it. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
@@ -945,19 +945,19 @@ end
 
 module Nsm_status = struct
   type t = {
-    answers : int option; [@yojson.default None] (** Queue elements that it gave. *)
+    answers : int option; [@yojson.default None] (** Queue elements that the NSM gave. *)
     applications : int option; [@yojson.default None] (** Applications whose new sockets go to it. *)
     connections : int option; [@yojson.default None] (** Connections made and accepted. *)
     cpu_s : float option; [@yojson.key "cpu-s"] [@yojson.default None] (** Seconds of processor time that its process has used. *)
     namespace : string option; [@yojson.default None] (** The network namespace that it is in, if its kind has one. *)
     pid : int option; [@yojson.default None] (** Its process. *)
     reason : string option; [@yojson.default None] (** Why not. *)
-    received : int option; [@yojson.default None] (** Bytes that it received. *)
-    refused : int option; [@yojson.default None] (** Sockets and connections that were refused, since it had as many as it may. *)
-    requests : int option; [@yojson.default None] (** Queue elements that it was given. *)
+    received : int option; [@yojson.default None] (** Bytes that the NSM received. *)
+    refused : int option; [@yojson.default None] (** Sockets and connections that were refused, since the NSM had as many as it may. *)
+    requests : int option; [@yojson.default None] (** Queue elements given to the NSM. *)
     resident : int option; [@yojson.default None] (** Bytes of memory that its process has in use, those of applications' payload included. *)
     restarts : int option; [@yojson.default None] (** Number of times that this node has restarted it. *)
-    sent : int option; [@yojson.default None] (** Bytes that it was given to send. *)
+    sent : int option; [@yojson.default None] (** Bytes that the NSM was given to send. *)
     sockets : int option; [@yojson.default None] (** Its sockets. *)
     state : State.t option; [@yojson.default None] (** Whether it serves. *)
   }
@@ -1025,11 +1025,11 @@ end
 
 module Port_stats = struct
   type t = {
-    by_poll : int; [@yojson.key "by-poll"] (** Frames that the switch took from it while polling it. *)
-    by_wakeup : int; [@yojson.key "by-wakeup"] (** Frames that the switch took from it first thing after a wake-up. *)
-    chains_10_to_50 : int; [@yojson.key "chains-10-to-50"] (** Chains of 10 to 50 frames that the switch took from it at once. *)
-    chains_over_50 : int; [@yojson.key "chains-over-50"] (** Chains of more than 50 frames that the switch took from it at once. *)
-    chains_under_10 : int; [@yojson.key "chains-under-10"] (** Chains of fewer than 10 frames that the switch took from it at once. *)
+    by_poll : int; [@yojson.key "by-poll"] (** Frames that the switch took from the port while polling it. *)
+    by_wakeup : int; [@yojson.key "by-wakeup"] (** Frames that the switch took from the port first thing after a wake-up. *)
+    chains_10_to_50 : int; [@yojson.key "chains-10-to-50"] (** Chains of 10 to 50 frames that the switch took from the port at once. *)
+    chains_over_50 : int; [@yojson.key "chains-over-50"] (** Chains of more than 50 frames that the switch took from the port at once. *)
+    chains_under_10 : int; [@yojson.key "chains-under-10"] (** Chains of fewer than 10 frames that the switch took from the port at once. *)
     drops : int Dict.t; (** Frames dropped, by reason; none that never happened. *)
     lane : int option; [@yojson.default None] (** The lane that counted it, if it is one's counters alone. *)
     link : string; (** The link. *)
@@ -1038,7 +1038,7 @@ module Port_stats = struct
     rx_frames : int; [@yojson.key "rx-frames"] (** Frames received. *)
     tx_bytes : int; [@yojson.key "tx-bytes"] (** Bytes sent, from the Ethernet header on. *)
     tx_frames : int; [@yojson.key "tx-frames"] (** Frames sent. *)
-    wakeups : int; (** Times that it went from sleeping to being polled. *)
+    wakeups : int; (** Times that the port went from sleeping to being polled. *)
   }
   [@@deriving make, yojson { strict = false }]
 end
@@ -1091,7 +1091,7 @@ module Settled_flow = struct
   type t = {
     bytes : int; (** Their bytes. *)
     destination : string; (** The receiver's. *)
-    idle : int; (** Milliseconds since the last one. *)
+    idle_ms : int; [@yojson.key "idle-ms"] (** Milliseconds since the last one. *)
     link : string option; [@yojson.default None] (** The link by whose interface they come; none if the flow is not settled. *)
     packets : int; (** Packets that the kernel passed on. *)
     reason : string option; [@yojson.default None] (** Why the flow is not settled, and all its packets go to the guest; none if it is settled. *)

@@ -1055,7 +1055,7 @@ export interface components {
             received?: number;
             /**
              * Format: uint64
-             * @description Sockets that it was refused, since it or its NSM had as many as it may.
+             * @description Sockets refused, since the application or its NSM had as many as it may.
              * @default 0
              */
             refused?: number;
@@ -1270,7 +1270,7 @@ export interface components {
         FlowStats: {
             /**
              * Format: uint64
-             * @description Bytes of it that passed.
+             * @description Bytes of the flow that passed.
              */
             bytes: number;
             /**
@@ -1280,7 +1280,7 @@ export interface components {
             dropped: number;
             /**
              * Format: uint64
-             * @description Frames of it that passed.
+             * @description Frames of the flow that passed.
              */
             frames: number;
             /**
@@ -1650,7 +1650,7 @@ export interface components {
             cpu?: number | null;
             /**
              * Format: uint64
-             * @description Frames that it picked up.
+             * @description Frames that the lane picked up.
              */
             frames: number;
             /**
@@ -1680,7 +1680,7 @@ export interface components {
             queues: number;
             /**
              * Format: uint64
-             * @description Times that it slept until something woke it.
+             * @description Times that the lane slept until something woke it.
              */
             wakeups: number;
         };
@@ -2002,7 +2002,7 @@ export interface components {
         NsmStatus: {
             /**
              * Format: uint64
-             * @description Queue elements that it gave.
+             * @description Queue elements that the NSM gave.
              * @default 0
              */
             answers?: number;
@@ -2041,19 +2041,19 @@ export interface components {
             reason?: string | null;
             /**
              * Format: uint64
-             * @description Bytes that it received.
+             * @description Bytes that the NSM received.
              * @default 0
              */
             received?: number;
             /**
              * Format: uint64
-             * @description Sockets and connections that were refused, since it had as many as it may.
+             * @description Sockets and connections that were refused, since the NSM had as many as it may.
              * @default 0
              */
             refused?: number;
             /**
              * Format: uint64
-             * @description Queue elements that it was given.
+             * @description Queue elements given to the NSM.
              * @default 0
              */
             requests?: number;
@@ -2071,7 +2071,7 @@ export interface components {
             restarts?: number;
             /**
              * Format: uint64
-             * @description Bytes that it was given to send.
+             * @description Bytes that the NSM was given to send.
              * @default 0
              */
             sent?: number;
@@ -2190,27 +2190,27 @@ export interface components {
         PortStats: {
             /**
              * Format: uint64
-             * @description Frames that the switch took from it while polling it.
+             * @description Frames that the switch took from the port while polling it.
              */
             "by-poll": number;
             /**
              * Format: uint64
-             * @description Frames that the switch took from it first thing after a wake-up.
+             * @description Frames that the switch took from the port first thing after a wake-up.
              */
             "by-wakeup": number;
             /**
              * Format: uint64
-             * @description Chains of 10 to 50 frames that the switch took from it at once.
+             * @description Chains of 10 to 50 frames that the switch took from the port at once.
              */
             "chains-10-to-50": number;
             /**
              * Format: uint64
-             * @description Chains of more than 50 frames that the switch took from it at once.
+             * @description Chains of more than 50 frames that the switch took from the port at once.
              */
             "chains-over-50": number;
             /**
              * Format: uint64
-             * @description Chains of fewer than 10 frames that the switch took from it at once.
+             * @description Chains of fewer than 10 frames that the switch took from the port at once.
              */
             "chains-under-10": number;
             /** @description Frames dropped, by reason; none that never happened. */
@@ -2248,7 +2248,7 @@ export interface components {
             "tx-frames": number;
             /**
              * Format: uint64
-             * @description Times that it went from sleeping to being polled.
+             * @description Times that the port went from sleeping to being polled.
              */
             wakeups: number;
         };
@@ -2307,7 +2307,7 @@ export interface components {
              * Format: uint64
              * @description Milliseconds since the last one.
              */
-            idle: number;
+            "idle-ms": number;
             /** @description The link by whose interface they come; none if the flow is not settled. */
             link?: string | null;
             /**

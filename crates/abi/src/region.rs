@@ -97,6 +97,8 @@ struct Header {
     accepts: [AtomicU32; INTERFACES_MAX],
     /// In a cell, because the guest may write here while the host holds a reference.
     descriptors: UnsafeCell<[Interface; INTERFACES_MAX]>,
+    /// For each interface 1 if the switch settles flows that come by it, else 0; written by the switch.
+    settles: [AtomicU32; INTERFACES_MAX],
 }
 
 const _: () = assert!(size_of::<Header>() <= PAGE);
@@ -238,6 +240,20 @@ impl Region {
     pub fn accepts(&self, i: usize) -> u32 {
         let word = self.header().accepts.get(i);
         word.map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Says whether flows that come by interface `i` are settled: for the switch.
+    pub fn set_settles(&self, i: usize, settles: bool) {
+        if let Some(word) = self.header().settles.get(i) {
+            word.store(settles.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it is of use to tell the switch that flows which come by interface `i` are [settled](crate::settle).
+    #[inline]
+    pub fn settles(&self, i: usize) -> bool {
+        let word = self.header().settles.get(i);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) != 0)
     }
 
     /// Replaces the descriptions of the interfaces: for the host, before a guest runs on the

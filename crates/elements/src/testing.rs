@@ -176,7 +176,7 @@ impl Device for Cable {
         1500
     }
 
-    fn number(&self) -> Option<u8> {
+    fn settles(&self) -> Option<u8> {
         Some(0)
     }
 

@@ -150,8 +150,9 @@ impl<R: Fn() + Send> Device for Netfront<R> {
         self.interface.mtu.into()
     }
 
-    fn number(&self) -> Option<u8> {
-        u8::try_from(self.index).ok()
+    fn settles(&self) -> Option<u8> {
+        let settles = self.region.settles(self.index);
+        u8::try_from(self.index).ok().filter(|_| settles)
     }
 
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize) {

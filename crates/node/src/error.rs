@@ -260,6 +260,8 @@ faults! {
     NoLinkThere { interface: String, link: String } NotFound =>
         "it has no link ‘{link}’ for interface ‘{interface}’: `weir link show` there lists its links; `links` says which one the interface gets";
     /// A link where a stub is asked for.
+    NoSuchStub { name: String } NotFound => "no stub ‘{name}’: `weir stub show` lists them";
+    /// A link where a stub is asked for.
     NoStub { name: String } NotFound =>
         "‘{name}’ is an attached interface, not a stub: `weir link show {name}` shows it, `weir link detach {name}` removes it";
     /// A stub where a link is asked for.
@@ -404,7 +406,7 @@ faults! {
         "VNIC ‘{vnic}’ is that of NSM ‘{vnic}’: `weir nsm delete {vnic}` removes both";
     /// A VNIC that is to be an NSM's, and was not made with it.
     VnicOfNsm { nsm: String } Invalid "nsm" =>
-        "a VNIC is not given to an NSM: `weir nsm create {nsm} --kind user` makes both";
+        "a VNIC is not given to an NSM: an NSM of kind `user` makes its own, called as itself is (here ‘{nsm}’)";
     /// An MTU that an NSM was told.
     MtuToldNsm { vnic: String } InUse "properties.mtu" =>
         "the MTU of VNIC ‘{vnic}’ cannot change while NSM ‘{vnic}’ runs with it: `weir nsm delete {vnic}` first";
@@ -454,10 +456,10 @@ faults! {
     OwnRouter { guest: String } Refused =>
         "router 0 is the own configuration of guest ‘{guest}’, which runs as long as the guest: `weir stop {guest}` ends both";
     /// An interface that a guest does not have, and is to lose.
-    NoGuestInterface { guest: String, interface: String, there: String } Invalid "interfaces" =>
+    NoGuestInterface { guest: String, interface: String, there: String } Invalid format!("interfaces.{interface}") =>
         "guest ‘{guest}’ has no interface ‘{interface}’ to remove: it has {there}";
     /// A variable that a guest does not have, and is to lose.
-    NoGuestVariable { guest: String, variable: String } Invalid "variables" =>
+    NoGuestVariable { guest: String, variable: String } Invalid format!("variables.{variable}") =>
         "guest ‘{guest}’ has no variable ‘{variable}’ to remove: `weir show {guest}` lists its variables";
     /// A guest that others change all the time.
     Contended { guest: String } InUse =>
@@ -535,6 +537,12 @@ faults! {
     /// A CPU that there is none of.
     NoCpu { cpu: usize, there: String, at: usize } Invalid format!("pin[{at}]") =>
         "there is no CPU {cpu} that the node may use: it has {there}";
+    /// Settled flows of what is no guest's.
+    NoGuestToSettle {} Invalid "properties.settle" =>
+        "settle=on is for the VNICs of guests, which tell of settled flows";
+    /// Settled flows of a link.
+    LinkSettles { link: String } Invalid "port.settle" =>
+        "settle=on is for the VNICs of guests, not for ‘{link}’, between whose VNICs and another link's flows are settled";
     /// An MTU of a stub.
     StubMtu { mtu: u16, least: u16, most: u16 } Invalid "mtu" =>
         "an MTU of {mtu} is invalid: a stub's is from {least} to {most} bytes";
@@ -552,7 +560,7 @@ faults! {
         "mtu={asked} for ‘{vnic}’ is invalid: its interface has the address {address}, and IPv6 needs at least {least} bytes";
     /// More lanes than there are.
     Lanes { asked: u16, there: usize } Invalid "properties.lanes" =>
-        "lanes={asked} is invalid: the switch has {there} {}; end the node and start `weir node --lanes {asked}` for more",
+        "lanes={asked} is invalid: the switch has {there} {}, with which the node was started",
         if *there == 1 { "lane" } else { "lanes" };
     /// A device of a link without one.
     NoDevice { name: String, field: &'static str } Invalid "device" =>
@@ -561,7 +569,7 @@ faults! {
     OtherDevice { name: String, device: String } Invalid "device" =>
         "link ‘{name}’ has the name of its interface: `device` is ‘{name}’ or absent, not ‘{device}’";
     /// No flow table.
-    NoTable { name: String, lookup: String } Invalid "lookup" =>
+    NoTable { name: String, lookup: String } Invalid =>
         "the switch of ‘{name}’ has no flow table, its lookup function is {lookup}: set `lookup` to flow-table first";
     /// A default without a flow table.
     NoDefault { name: String, lookup: String } Invalid "default" =>

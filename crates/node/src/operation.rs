@@ -287,10 +287,15 @@ pub struct Operation<B, T> {
 }
 
 /// Every operation may answer so.
-const ALWAYS: [Kind; 3] = [Kind::Forbidden, Kind::Unavailable, Kind::Failed];
+const ALWAYS: [Kind; 4] = [
+    Kind::Invalid,
+    Kind::Forbidden,
+    Kind::Unavailable,
+    Kind::Failed,
+];
 
 /// One that has a body may answer so, too.
-const OF_BODIES: [Kind; 4] = [Kind::Invalid, Kind::Late, Kind::TooLarge, Kind::NotJson];
+const OF_BODIES: [Kind; 3] = [Kind::Late, Kind::TooLarge, Kind::NotJson];
 
 impl<B: Payload, T: Payload> Operation<B, T> {
     /// An operation.
@@ -314,9 +319,6 @@ impl<B: Payload, T: Payload> Operation<B, T> {
             answer,
             payloads: PhantomData,
         };
-        if operation.parameters().next().is_some() {
-            operation.errors.push(Kind::Invalid);
-        }
         if operation.has_body() {
             operation.errors.extend(OF_BODIES);
         }

@@ -81,7 +81,7 @@ impl Header {
 /// Writes a file, which only its owner can read; bytes written. If that fails, there is no file, or the former one.
 pub fn write(path: &Path, header: &Header, copy: &Copy) -> Result<u64> {
     let failed = |error: io::Error| {
-        Error::failed(format_args!("cannot save to {}: {error}", path.display())).of_field("file")
+        Error::refused(format_args!("cannot save to {}: {error}", path.display())).of_field("file")
     };
     if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
         let path = path.display();

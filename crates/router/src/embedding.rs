@@ -176,8 +176,9 @@ pub trait Device: Send {
     /// Largest IP packet, in bytes.
     fn mtu(&self) -> usize;
 
-    /// Its number among the interfaces of a guest, by which the switch knows it; `None` if it is no guest's.
-    fn number(&self) -> Option<u8> {
+    /// The number by which the switch knows it among a guest's interfaces, if the switch settles flows that come by it
+    /// at the moment.
+    fn settles(&self) -> Option<u8> {
         None
     }
 

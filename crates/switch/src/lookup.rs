@@ -77,6 +77,11 @@ pub trait Lookup: Send {
         None
     }
 
+    /// Whether this function learns behind which ports addresses are, and sends by that alone.
+    fn learns(&self) -> bool {
+        false
+    }
+
     /// Whether an address has moved from port to port since this was asked last.
     fn has_moved(&mut self) -> bool {
         false

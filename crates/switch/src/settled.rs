@@ -25,6 +25,7 @@ pub(crate) use layout::{Hop, Key};
 pub use lease::SettledFlows;
 pub(crate) use lease::{Path, Sweeper};
 pub use list::SettledFlow;
+pub(crate) use list::Slot;
 pub use open::{Programs, SettleError};
 pub(crate) use told::PassedFrame;
 pub(crate) use unsettled::Asked;

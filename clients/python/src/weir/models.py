@@ -263,11 +263,11 @@ class FlowStats(Model):
     """Counters of a flow."""
 
     bytes: int
-    """Bytes of it that passed."""
+    """Bytes of the flow that passed."""
     dropped: int
     """Frames dropped since too many waited."""
     frames: int
-    """Frames of it that passed."""
+    """Frames of the flow that passed."""
     held: int
     """Frames that waited for the flow's limit."""
     link: str
@@ -457,7 +457,7 @@ class LaneStats(Model):
     cpu: int | None = None
     """CPU that it keeps to, if it does."""
     frames: int
-    """Frames that it picked up."""
+    """Frames that the lane picked up."""
     handoff_drops: int
     """Frames from other lanes whose port was gone or had moved meanwhile."""
     handoffs: int
@@ -469,7 +469,7 @@ class LaneStats(Model):
     queues: int
     """Queues that it serves."""
     wakeups: int
-    """Times that it slept until something woke it."""
+    """Times that the lane slept until something woke it."""
 
 
 class LogLine(Model):
@@ -643,15 +643,15 @@ class PortStats(Model):
     """
 
     by_poll: int
-    """Frames that the switch took from it while polling it."""
+    """Frames that the switch took from the port while polling it."""
     by_wakeup: int
-    """Frames that the switch took from it first thing after a wake-up."""
+    """Frames that the switch took from the port first thing after a wake-up."""
     chains_10_to_50: int
-    """Chains of 10 to 50 frames that the switch took from it at once."""
+    """Chains of 10 to 50 frames that the switch took from the port at once."""
     chains_over_50: int
-    """Chains of more than 50 frames that the switch took from it at once."""
+    """Chains of more than 50 frames that the switch took from the port at once."""
     chains_under_10: int
-    """Chains of fewer than 10 frames that the switch took from it at once."""
+    """Chains of fewer than 10 frames that the switch took from the port at once."""
     drops: dict[str, int]
     """Frames dropped, by reason; none that never happened."""
     lane: int | None = None
@@ -669,7 +669,7 @@ class PortStats(Model):
     tx_frames: int
     """Frames sent."""
     wakeups: int
-    """Times that it went from sleeping to being polled."""
+    """Times that the port went from sleeping to being polled."""
 
 
 class Purge(Model):
@@ -730,7 +730,7 @@ class SettledFlow(Model):
     """Their bytes."""
     destination: str
     """The receiver's."""
-    idle: int
+    idle_ms: int
     """Milliseconds since the last one."""
     link: str | None = None
     """The link by whose interface they come; none if the flow is not settled."""
@@ -1053,7 +1053,7 @@ class ApplicationStatus(Model):
     received: int = 0
     """Bytes received."""
     refused: int = 0
-    """Sockets that it was refused, since it or its NSM had as many as it may."""
+    """Sockets refused, since the application or its NSM had as many as it may."""
     restarts: int = 0
     """Number of times that this node has restarted its program."""
     sent: int = 0
@@ -1355,7 +1355,7 @@ class NsmStatus(Model):
     """An NSM as it is."""
 
     answers: int = 0
-    """Queue elements that it gave."""
+    """Queue elements that the NSM gave."""
     applications: int = 0
     """Applications whose new sockets go to it."""
     connections: int = 0
@@ -1369,17 +1369,17 @@ class NsmStatus(Model):
     reason: str | None = None
     """Why not."""
     received: int = 0
-    """Bytes that it received."""
+    """Bytes that the NSM received."""
     refused: int = 0
-    """Sockets and connections that were refused, since it had as many as it may."""
+    """Sockets and connections that were refused, since the NSM had as many as it may."""
     requests: int = 0
-    """Queue elements that it was given."""
+    """Queue elements given to the NSM."""
     resident: int | None = None
     """Bytes of memory that its process has in use, those of applications' payload included."""
     restarts: int = 0
     """Number of times that this node has restarted it."""
     sent: int = 0
-    """Bytes that it was given to send."""
+    """Bytes that the NSM was given to send."""
     sockets: int = 0
     """Its sockets."""
     state: State = State.unused

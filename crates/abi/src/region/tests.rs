@@ -79,6 +79,11 @@ fn what_a_guest_takes_is_said_for_each_interface() {
     assert_eq!(region.accepts(INTERFACES_MAX - 1), accepts::SEGMENTS);
     assert!((0..INTERFACES_MAX - 1).all(|i| region.accepts(i) == 0));
     assert_eq!(region.accepts(INTERFACES_MAX), 0);
+    region.set_settles(1, true);
+    region.set_settles(INTERFACES_MAX, true);
+    assert!((0..=INTERFACES_MAX).all(|i| region.settles(i) == (i == 1)));
+    region.set_settles(1, false);
+    assert!(!region.settles(1));
     let last = region.interface(INTERFACES_MAX - 1).unwrap();
     assert_eq!(last.name(), "eth31");
 }

@@ -84,8 +84,8 @@ pub struct Receiver {
     pub force_ip: Option<LinkType>,
     /// Whether frames carry the hash of their flow as their aggregate.
     pub hashes: bool,
-    /// The interface's number, if frames keep how they arrived.
-    number: Option<u8>,
+    /// Whether an element asks how frames arrived.
+    is_asked: bool,
     opened: Option<(DeviceId, TaskId)>,
     /// Frames left of the burst under way.
     left: u32,
@@ -169,9 +169,10 @@ impl Receiver {
         Ran::Nothing
     }
 
-    /// Counts frames, and sets what is known of each: MAC header, packet type, time.
+    /// Counts frames, and sets what is known of each: MAC header, packet type, time; and how it arrived, if that is by an
+    /// interface with a `number`.
     #[inline]
-    fn mark(&mut self, batch: &mut Batch, now: i64) {
+    fn mark(&mut self, batch: &mut Batch, now: i64, number: Option<u8>) {
         let (packets, bytes) = batch.tally();
         self.count += packets;
         self.bytes += bytes;
@@ -181,7 +182,7 @@ impl Receiver {
             if now != 0 {
                 packet.set_timestamp(now);
             }
-            if let Some(number) = self.number {
+            if let Some(number) = number {
                 packet.keep_arrival(number);
             }
             if self.hashes {
@@ -213,9 +214,7 @@ impl Element for Receiver {
         let info = cx.device_info(device);
         (self.mac, self.mtu) = (EtherAddress(info.mac()), info.mtu());
         self.segments = self.segments_go_on(cx);
-        if Self::is_asked(cx) {
-            self.number = cx.device_info(device).number();
-        }
+        self.is_asked = Self::is_asked(cx);
         let task = cx.task();
         self.opened = Some((device, task));
         cx.schedule(task);
@@ -244,7 +243,12 @@ impl Element for Receiver {
         }
         self.patience.found(cx);
         let now = if self.timestamp { cx.wall() } else { 0 };
-        self.mark(&mut batch, now);
+        let number = if self.is_asked {
+            cx.device_info(device).settles()
+        } else {
+            None
+        };
+        self.mark(&mut batch, now, number);
         if let Some(link) = self.force_ip {
             batch.filter(
                 cx,

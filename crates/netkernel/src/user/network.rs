@@ -41,6 +41,9 @@ pub enum NetworkError {
     /// A prefix that is longer than the address.
     #[error("{0}/{1}: the prefix is longer than the address")]
     Prefix(IpAddr, u8),
+    /// An address that is given twice.
+    #[error("the address {0} is given twice: give it once")]
+    Twice(IpAddr),
     /// A router that no address reaches.
     #[error("gateway {0} is in the network of none of the NSM's addresses")]
     Gateway(IpAddr),
@@ -67,12 +70,15 @@ impl Network {
         if !(1..=ADDRESSES_MAX).contains(&self.addresses.len()) {
             return Err(NetworkError::Addresses(self.addresses.len()));
         }
-        for &(ip, prefix) in &self.addresses {
+        for (at, &(ip, prefix)) in self.addresses.iter().enumerate() {
             if !is_host(ip) {
                 return Err(NetworkError::Address(ip));
             }
             if prefix > if ip.is_ipv4() { 32 } else { 128 } {
                 return Err(NetworkError::Prefix(ip, prefix));
+            }
+            if self.addresses[..at].iter().any(|(other, _)| *other == ip) {
+                return Err(NetworkError::Twice(ip));
             }
         }
         for (at, &gateway) in self.gateways.iter().enumerate() {

@@ -42,16 +42,20 @@ fn record(scrape: &Scrape) {
         "Switches that this node started because the last one ended."
     );
     let counts = [
-        ("links", node.links),
-        ("vnics", node.vnics),
-        ("flows", node.flows),
-        ("guests", node.guests),
-        ("nsms", node.nsms),
-        ("applications", node.applications),
+        ("links", "Links and stubs.", node.links),
+        ("vnics", "VNICs.", node.vnics),
+        ("flows", "Flows.", node.flows),
+        ("guests", "Guests.", node.guests),
+        ("nsms", "Network stack modules.", node.nsms),
+        (
+            "applications",
+            "Applications of network stack modules.",
+            node.applications,
+        ),
     ];
-    for (what, count) in counts {
+    for (what, help, count) in counts {
         gauge!(format!("weir_{what}")).set(count as f64);
-        describe_gauge!(format!("weir_{what}"), format!("Number of {what}."));
+        describe_gauge!(format!("weir_{what}"), help);
     }
     gauge!("weir_settled_flows").set(node.settled_flows as f64);
     describe_gauge!(
@@ -112,7 +116,7 @@ fn record(scrape: &Scrape) {
         let status = &guest.status;
         let up = matches!(status.state, GuestState::Running | GuestState::Unhealthy);
         gauge!("weir_guest_up", &labels).set(f64::from(u8::from(up)));
-        describe_gauge!("weir_guest_up", "1 while the guest runs.");
+        describe_gauge!("weir_guest_up", "1 while the guest runs and is not paused.");
         if !guest.spec.health.is_empty() {
             let healthy = status.state == GuestState::Running;
             gauge!("weir_guest_healthy", &labels).set(f64::from(u8::from(healthy)));
@@ -181,15 +185,23 @@ fn stacks(scrape: &Scrape) {
 
 type Labels<const N: usize> = [(&'static str, String); N];
 
+/// What a resource is called in a sentence.
+fn called(what: &str) -> &str {
+    if what == "nsm" { "NSM" } else { what }
+}
+
 fn up<const N: usize>(what: &str, up: bool, labels: &Labels<N>) {
     let metric = format!("weir_{what}_up");
-    describe_gauge!(metric.clone(), format!("1 while the {what} runs."));
+    describe_gauge!(
+        metric.clone(),
+        format!("1 while the {} runs.", called(what))
+    );
     gauge!(metric, labels).set(f64::from(u8::from(up)));
 }
 
 fn restarts<const N: usize>(what: &str, count: u32, labels: &Labels<N>) {
     let metric = format!("weir_{what}_restarts_total");
-    describe_counter!(metric.clone(), format!("Restarts of the {what}."));
+    describe_counter!(metric.clone(), format!("Restarts of the {}.", called(what)));
     counter!(metric, labels).absolute(count.into());
 }
 
@@ -286,7 +298,7 @@ mod tests {
             "weir_port_rx_bytes_total{port=\"g0\",link=\"lan\",guest=\"fw\"} 294",
             "weir_port_dropped_frames_total{port=\"g0\",link=\"lan\",guest=\"fw\",reason=\"spoofed-ip\"} 2",
             "# HELP weir_port_rx_bytes_total Bytes received, from the Ethernet header on.",
-            "# HELP weir_nsm_sent_bytes_total Bytes that it was given to send.",
+            "# HELP weir_nsm_sent_bytes_total Bytes that the NSM was given to send.",
             "# TYPE weir_lane_busy_seconds_total counter",
             "weir_lane_busy_seconds_total{lane=\"0\"} 1.5",
             "weir_guest_up{guest=\"fw\"} 1",

@@ -226,7 +226,8 @@ impl Api {
                         Object::<S>::create_operation(),
                         |handle, _, new| async move {
                             if new.name.is_empty() {
-                                return Err(Error::invalid("`name` is missing").of_field("name"));
+                                let sentence = "`name` is missing or empty";
+                                return Err(Error::invalid(sentence).of_field("name"));
                             }
                             S::create_on(handle, new.name, new.spec).await
                         },
@@ -474,7 +475,13 @@ fn guests(api: &mut Api) {
     api.on(operations::write_handler(), async |handle, names, write| {
         let (guest, asked) = (name(&names), write.clone());
         let ask = handle.ask(move |node| node.ask_write(&guest, &asked.handler, &asked.value));
-        let value = ask.await?;
+        let value = ask
+            .await
+            .map_err(|error| match (error.kind, &error.field) {
+                // The handler is there, and does not take it.
+                (Kind::Refused, None) => error.of_field("value"),
+                _ => error,
+            })?;
         if write.handler == "hotconfig" {
             let keep = handle.run(move |node| node.keep_config(&name(&names), &write.value));
             keep.await?;

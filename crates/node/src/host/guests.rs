@@ -23,7 +23,7 @@ use super::launch::{Launch, Launched, interface};
 use super::wakers::Waker;
 use super::{Host, Port};
 use crate::control_store::message::Change;
-use crate::error::{Error, Result};
+use crate::error::{Error, InField, Result};
 use crate::model::Limits;
 
 /// How long the kernel may take to wake a process that goes on.
@@ -118,7 +118,11 @@ impl Host {
         }
         let data = self.no_data(geometry);
         if !launch.limits.is_empty() {
-            cgroup::check_limits(&launch.limits)?;
+            let field = match launch.limits.cpu_max {
+                Some(_) => "cpu-max",
+                None => "memory-max",
+            };
+            cgroup::check_limits(&launch.limits).in_field(field)?;
         }
         let spec = GuestSpec {
             sockets: self.no_sockets(launch),

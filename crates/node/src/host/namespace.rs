@@ -65,6 +65,7 @@ pub fn within<T>(namespace: &str, work: impl FnOnce() -> T) -> Result<T> {
         Error::refused(format_args!(
             "the network namespace ‘{namespace}’ cannot be entered: {error}"
         ))
+        .of_field("namespace")
     };
     let here = File::open("/proc/self/ns/net").map_err(|error| refused(&error))?;
     let network = Some(LinkNameSpaceType::Network);

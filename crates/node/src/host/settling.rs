@@ -92,7 +92,7 @@ impl Host {
                 to_destination,
                 packets: flow.packets,
                 bytes: flow.bytes,
-                idle: flow.idle,
+                idle_ms: flow.idle,
                 reason: flow.why.map(|why| why.to_string()),
             }
         };

@@ -41,8 +41,9 @@ pub async fn migrate(handle: &Handle, name: String, migrate: Migrate) -> Result<
     // The client may disconnect; the migration goes on to its end.
     finish(async move {
         let start = Instant::now();
-        let files = handle.run(|node| node.identity()).await?;
         let to = migrate.to.clone();
+        check_address(&to)?;
+        let files = handle.run(|node| node.identity()).await?;
         let target = endpoint(&to, &files)?;
         if let Some(own) = handle.run(|node| Ok(node.listens())).await?
             && leads_to(&target, own).await
@@ -288,14 +289,18 @@ fn endpoint(to: &str, files: &Files) -> Result<Endpoint> {
     if to.starts_with("https://") {
         return Endpoint::remote(to, files);
     }
-    let endpoint = Endpoint::remote(&format!("https://{to}"), files);
-    endpoint.map_err(|error| match error.kind {
-        Kind::Invalid if !Endpoint::is_address(to) => Error::invalid(format_args!(
-            "‘{to}’ is not a node: it is HOST:PORT, where the node there listens (`weir node --listen`)"
-        ))
-        .of_field("to"),
-        _ => error,
-    })
+    Endpoint::remote(&format!("https://{to}"), files)
+}
+
+/// Refuses what is no node's address.
+fn check_address(to: &str) -> Result<()> {
+    if Endpoint::is_address(to.strip_prefix("https://").unwrap_or(to)) {
+        return Ok(());
+    }
+    Err(Error::invalid(format_args!(
+        "‘{to}’ is not a node: it is HOST:PORT, where the node there listens"
+    ))
+    .of_field("to"))
 }
 
 /// Whether a node of the network is the one of this host that listens at `own`.

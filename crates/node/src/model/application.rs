@@ -179,7 +179,7 @@ pub struct ApplicationStatus {
     pub received: u64,
     /// Connections made and accepted.
     pub connections: u64,
-    /// Sockets that it was refused, since it or its NSM had as many as it may.
+    /// Sockets refused, since the application or its NSM had as many as it may.
     pub refused: u64,
     /// Seconds of processor time that the process has used that it was started as, and its children that have ended.
     #[serde(skip_serializing_if = "Option::is_none")]

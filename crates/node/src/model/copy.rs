@@ -66,7 +66,13 @@ impl Clones {
     pub fn names(&self) -> Result<impl Iterator<Item = (String, u32)> + Send + use<>> {
         let numbers = match self.count {
             // One needs no number.
-            1 => self.first..self.first.saturating_add(1),
+            1 => {
+                super::name::check_name(
+                    "guest",
+                    &self.name.replace(super::NUMBER, &self.first.to_string()),
+                )?;
+                self.first..self.first.saturating_add(1)
+            }
             _ => numbered(&self.name, self.first, self.count)?,
         };
         let name = self.name.clone();

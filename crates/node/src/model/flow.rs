@@ -69,9 +69,9 @@ pub struct FlowStats {
     pub name: String,
     /// The link or VNIC that it is on.
     pub link: String,
-    /// Frames of it that passed.
+    /// Frames of the flow that passed.
     pub frames: u64,
-    /// Bytes of it that passed.
+    /// Bytes of the flow that passed.
     pub bytes: u64,
     /// Frames that waited for the flow's limit.
     pub held: u64,

@@ -154,13 +154,13 @@ impl Nsm {
             User if self.link.is_none() => Err(Fault::NsmWithoutLink {}.into()),
             User => self.network().check().map_err(|error| {
                 use netkernel::user::NetworkError;
-                let address = |ip| self.addresses.iter().position(|it| it.addr() == ip);
+                let address = |ip| self.addresses.iter().rposition(|it| it.addr() == ip);
                 let gateway = |ip| self.gateways.iter().rposition(|it| *it == ip);
                 let (list, at) = match error {
                     NetworkError::Addresses(_) => ("addresses", None),
-                    NetworkError::Address(ip) | NetworkError::Prefix(ip, _) => {
-                        ("addresses", address(ip))
-                    }
+                    NetworkError::Address(ip)
+                    | NetworkError::Prefix(ip, _)
+                    | NetworkError::Twice(ip) => ("addresses", address(ip)),
                     NetworkError::Gateway(ip) | NetworkError::Gateways(_, ip) => {
                         ("gateways", gateway(ip))
                     }
@@ -208,17 +208,17 @@ pub struct NsmStatus {
     pub applications: usize,
     /// Its sockets.
     pub sockets: usize,
-    /// Queue elements that it was given.
+    /// Queue elements given to the NSM.
     pub requests: u64,
-    /// Queue elements that it gave.
+    /// Queue elements that the NSM gave.
     pub answers: u64,
-    /// Bytes that it was given to send.
+    /// Bytes that the NSM was given to send.
     pub sent: u64,
-    /// Bytes that it received.
+    /// Bytes that the NSM received.
     pub received: u64,
     /// Connections made and accepted.
     pub connections: u64,
-    /// Sockets and connections that were refused, since it had as many as it may.
+    /// Sockets and connections that were refused, since the NSM had as many as it may.
     pub refused: u64,
     /// Seconds of processor time that its process has used.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -162,7 +162,12 @@ pub fn check_status<S: Spec>(status: Value) -> Result<()> {
     let parsed = parsed::<S::Status>(status);
     parsed.map(drop).map_err(|error| Error {
         field: Some("status".into()),
-        ..Error::invalid(format_args!("in `status`: {}", error.error))
+        ..Error::invalid(format_args!(
+            "in `status`: {}",
+            error
+                .error
+                .trim_start_matches("the request's body cannot be parsed: ")
+        ))
     })
 }
 
@@ -296,7 +301,7 @@ fn of_a_field(error: &str) -> Option<(&str, &str)> {
 }
 
 /// What serde calls the types of values, and what users of JSON do.
-const TYPES: [(&str, &str); 17] = [
+const TYPES: [(&str, &str); 18] = [
     ("usize", "a whole number"),
     ("u8", "a whole number"),
     ("u16", "a whole number"),
@@ -310,7 +315,8 @@ const TYPES: [(&str, &str); 17] = [
     ("borrowed string", "a text"),
     ("a sequence", "a list"),
     ("a map", "an object"),
-    ("string or map", "a text or an object"),
+    ("string or map", "a text"),
+    ("map with a single key", "a text"),
     ("internally tagged enum", "an object"),
     ("unit", "null"),
     (
@@ -343,6 +349,9 @@ fn value(given: &str) -> String {
 /// What is wrong with a whole number that its type has no room for, or a list of another length.
 fn out_of_range(error: &str) -> Option<String> {
     if let Some(rest) = error.strip_prefix("invalid length ") {
+        if rest.contains(", expected struct ") {
+            return Some("an object is expected, not a list".into());
+        }
         let (given, wanted) = rest.split_once(", expected an array of length ")?;
         return Some(format!("{wanted} elements are expected, not {given}"));
     }

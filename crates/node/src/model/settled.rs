@@ -34,7 +34,7 @@ pub struct SettledFlow {
     /// Their bytes.
     pub bytes: u64,
     /// Milliseconds since the last one.
-    pub idle: u64,
+    pub idle_ms: u64,
     /// Why the flow is not settled, and all its packets go to the guest; none if it is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

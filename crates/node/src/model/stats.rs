@@ -92,17 +92,17 @@ pub struct PortStats {
     pub tx_frames: u64,
     /// Bytes sent, from the Ethernet header on.
     pub tx_bytes: u64,
-    /// Frames that the switch took from it while polling it.
+    /// Frames that the switch took from the port while polling it.
     pub by_poll: u64,
-    /// Frames that the switch took from it first thing after a wake-up.
+    /// Frames that the switch took from the port first thing after a wake-up.
     pub by_wakeup: u64,
-    /// Times that it went from sleeping to being polled.
+    /// Times that the port went from sleeping to being polled.
     pub wakeups: u64,
-    /// Chains of fewer than 10 frames that the switch took from it at once.
+    /// Chains of fewer than 10 frames that the switch took from the port at once.
     pub chains_under_10: u64,
-    /// Chains of 10 to 50 frames that the switch took from it at once.
+    /// Chains of 10 to 50 frames that the switch took from the port at once.
     pub chains_10_to_50: u64,
-    /// Chains of more than 50 frames that the switch took from it at once.
+    /// Chains of more than 50 frames that the switch took from the port at once.
     pub chains_over_50: u64,
     /// Frames dropped, by reason; none that never happened.
     pub drops: BTreeMap<String, u64>,
@@ -151,7 +151,8 @@ impl PortStats {
 }
 
 counters!(
-    PortStats: rx_frames, rx_bytes, tx_frames, tx_bytes, by_poll, by_wakeup, wakeups,
+    PortStats: rx_frames, rx_bytes, tx_frames, tx_bytes, by_poll = "polled_frames", by_wakeup = "woken_frames",
+    wakeups,
     chains_under_10, chains_10_to_50, chains_over_50,
 );
 
@@ -165,7 +166,7 @@ pub struct LaneStats {
     pub cpu: Option<u32>,
     /// Queues that it serves.
     pub queues: u32,
-    /// Frames that it picked up.
+    /// Frames that the lane picked up.
     pub frames: u64,
     /// Frames picked up while their queue was polled.
     pub by_poll: u64,
@@ -177,7 +178,7 @@ pub struct LaneStats {
     pub chains_10_to_50: u64,
     /// Chains of more than 50 frames picked up at once.
     pub chains_over_50: u64,
-    /// Times that it slept until something woke it.
+    /// Times that the lane slept until something woke it.
     pub wakeups: u64,
     /// Frames that came from other lanes.
     pub handoffs: u64,
@@ -192,8 +193,8 @@ pub struct LaneStats {
 }
 
 counters!(
-    LaneStats: frames, by_poll, by_wakeup, chains_under_10, chains_10_to_50, chains_over_50,
-    wakeups, handoffs, handoff_drops, busy, idle, asleep,
+    LaneStats: frames, by_poll = "polled_frames", by_wakeup = "woken_frames", chains_under_10, chains_10_to_50, chains_over_50,
+    wakeups, handoffs = "handoff_frames", handoff_drops = "handoff_dropped_frames", busy, idle, asleep,
 );
 
 impl From<switch::lane::LaneStats> for LaneStats {

@@ -94,6 +94,8 @@ pub(super) fn numbered(name: &str, first: u32, count: u32) -> Result<Range<u32>>
     }
     let last = first.checked_add(count);
     let last = last.ok_or(Fault::LastNumber { first, count })?;
+    // The last one's is the longest.
+    super::name::check_name("guest", &name.replace(NUMBER, &(last - 1).to_string()))?;
     Ok(first..last)
 }
 

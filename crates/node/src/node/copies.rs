@@ -87,13 +87,7 @@ impl Node {
 
     /// Saves a guest that stands still. It goes on, or is stopped then.
     pub fn save_guest(&mut self, name: &str, file: &Path, keep: bool) -> Result<Saved> {
-        if !file.is_absolute() {
-            let file = file.display();
-            return Err(Error::invalid(format_args!(
-                "‘{file}’ is no absolute path on the node's host"
-            ))
-            .of_field("file"));
-        }
+        check_file(file)?;
         let guest = self.find_guest(name)?;
         let copy = self.host.copy(guest.id, !keep && !guest.template);
         let saved = copy.and_then(|copy| {
@@ -172,6 +166,7 @@ impl Node {
 
     /// The guest that a file holds, and its copy.
     pub fn read_saved(&self, file: &Path) -> Result<(String, Guest, Arc<Copy>)> {
+        check_file(file)?;
         let (header, copy) = saved::read(file, &self.host)?;
         Ok((header.name, header.guest, Arc::new(copy)))
     }
@@ -220,4 +215,16 @@ impl Node {
         }
         Ok(true)
     }
+}
+
+/// Refuses a path that depends on the folder that the node happens to run in.
+fn check_file(file: &Path) -> Result<()> {
+    if file.is_absolute() {
+        return Ok(());
+    }
+    let file = file.display();
+    Err(Error::invalid(format_args!(
+        "‘{file}’ is no absolute path on the node's host"
+    ))
+    .of_field("file"))
 }

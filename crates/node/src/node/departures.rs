@@ -33,7 +33,6 @@ impl Node {
             Error::refused(
                 "this node has no certificate to show the other one: start it with `--listen`, `--tls-cert`, `--tls-key` and `--tls-client-ca`",
             )
-            .of_field("to")
         };
         self.identity.clone().ok_or_else(missing)
     }

@@ -1,7 +1,7 @@
 //! Links: attaching interfaces.
 
 use switch::lookup::FlowDefault;
-use switch::properties::{DomainProperties, PortProperties, cpus_here};
+use switch::properties::{DomainProperties, PortProperties, Settle, cpus_here};
 
 use super::Node;
 use super::resource::{Resource, changed};
@@ -143,7 +143,7 @@ impl Node {
         spec.properties.check()?;
         check_lookup(&spec.properties, "properties.lookup")?;
         self.need_switch()?;
-        self.check_lanes(&spec.port).in_field("port.lanes")?;
+        self.check_own_port(name, &spec.port)?;
         let change = self.store.change()?;
         let mut link = LinkRecord {
             name: name.into(),
@@ -235,7 +235,7 @@ impl Node {
         if link.port.mtu != old.mtu {
             check_mtu(&link)?;
         }
-        self.check_lanes(&link.port).in_field("port.lanes")?;
+        self.check_own_port(name, &link.port)?;
         self.host.set_properties(name, &link.port)?;
         if let Err(error) = self.store.put(&link) {
             let _ = self.host.set_properties(name, &old);
@@ -255,6 +255,14 @@ impl Node {
             return Err(error.into());
         }
         Ok(())
+    }
+
+    /// Checks what the port of a link itself is to be like.
+    fn check_own_port(&self, name: &str, port: &PortProperties) -> Result<()> {
+        if port.settle == Settle::On {
+            return Err(Fault::LinkSettles { link: name.into() }.into());
+        }
+        self.check_lanes(port).in_field("port.lanes")
     }
 
     /// Checks that the switch has as many lanes as a port asks for. A port that was attached before

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::Node;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, InField, Kind, Result};
 use crate::host::{Line, Position};
 use crate::model::{LogLine, LogQuery, is_pattern, rfc3339};
 
@@ -57,10 +57,10 @@ impl Node {
         };
         for name in selected {
             match name {
-                Ok(name) => guests.push((self.find_guest(&name)?.id, name)),
+                Ok(name) => guests.push((self.find_guest(&name).in_field("name")?.id, name)),
                 // Guests that match may come yet, or there are none at all.
                 Err(_) if query.follow || names.is_empty() => {}
-                Err((_, error)) => return Err(error),
+                Err((_, error)) => return Err(error.of_field("name")),
             }
         }
         let ids: Vec<_> = guests.iter().map(|(id, _)| *id).collect();

@@ -4,13 +4,16 @@ use glob::Pattern;
 use switch::properties::Settle;
 
 use super::Node;
-use crate::error::{InField, Result};
+use crate::error::{Fault, InField, Result};
 use crate::model::{Class, LinkRecord, Selection, SettledFlow, Vnic, VnicRecord};
 
 impl Node {
     /// Lets guests settle flows, if a new or changed VNIC wants that.
     pub(super) fn settle_for(&mut self, vnic: &Vnic) -> Result<()> {
         if vnic.properties.settle == Settle::On {
+            if vnic.has_interface() || vnic.vhost_user.is_some() {
+                return Err(Fault::NoGuestToSettle {}.into());
+            }
             self.provide_settling().in_field("properties.settle")?;
         }
         Ok(())

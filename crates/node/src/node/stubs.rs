@@ -22,7 +22,8 @@ impl Resource for Stub {
     }
 
     fn one(node: &mut Node, name: &str) -> Result<Object<Stub>> {
-        let link = node.find_link(name)?;
+        let none = || Fault::NoSuchStub { name: name.into() };
+        let link = node.store.get::<LinkRecord>(name)?.ok_or_else(none)?;
         if link.class == Class::Nic {
             return Err(Fault::NoStub { name: name.into() }.into());
         }

@@ -394,7 +394,7 @@ fn settled() -> SettledFlow {
         to_destination: "192.0.2.1:80".into(),
         packets: 3,
         bytes: 294,
-        idle: 20,
+        idle_ms: 20,
         reason: None,
     }
 }

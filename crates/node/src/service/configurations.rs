@@ -1,7 +1,7 @@
 //! Guests changed while they run: their configurations, and others beside them.
 
 use super::Handle;
-use crate::error::{Fault, Result};
+use crate::error::{Error, Fault, Result};
 use crate::model::{Configuration, Event, Guest, Happened, Object, Topic};
 
 /// How often a change begins again because of others' changes of the same guest.
@@ -65,6 +65,7 @@ impl Handle {
         configuration: Configuration,
     ) -> Result<Object<Guest>> {
         let event = Event::of(Topic::Guest, &guest, Happened::Installed).note(quoted(&name));
+        let place = format!("configurations.{name}");
         let edit = move |guest: &Guest| {
             let mut guest = guest.clone();
             guest
@@ -72,7 +73,21 @@ impl Handle {
                 .insert(name.clone(), configuration.clone());
             Ok(guest)
         };
-        self.edit_guest(guest, edit, event).await
+        let installed = self.edit_guest(guest, edit, event).await;
+        // The guest's other fields are not in the request.
+        installed.map_err(|error| match &error.field {
+            Some(field) => {
+                let inner = field
+                    .strip_prefix(&place)
+                    .and_then(|it| it.strip_prefix('.'));
+                let field = inner.or_else(|| field.starts_with("interfaces").then_some("config"));
+                Error {
+                    field: field.map(str::to_string),
+                    ..error
+                }
+            }
+            None => error,
+        })
     }
 
     /// Uninstalls a configuration of a guest.

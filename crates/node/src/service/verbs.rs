@@ -5,7 +5,7 @@ use futures_util::stream::{self, Stream, StreamExt};
 use tokio::sync::oneshot;
 
 use super::{Handle, over};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::model::{Action, Guest, GuestAction, GuestOutcome, GuestSeries, Object, Rename};
 use crate::node::resource::Resource;
 
@@ -20,19 +20,28 @@ impl Handle {
         asked: GuestAction,
     ) -> Result<impl Stream<Item = GuestOutcome> + Send + use<>> {
         let GuestAction { action, guests } = asked;
+        let asked = guests.clone();
         let selected = self
             .run(move |node| Ok(node.select_guests(&guests)))
             .await?;
         let handle = self.clone();
         let act = move |name: Result<String, (String, Error)>| {
             let handle = handle.clone();
+            let (Ok(text) | Err((text, _))) = &name;
+            let place = asked.iter().position(|it| it == text);
             async move {
-                match name {
+                let mut outcome = match name {
                     Ok(name) => handle.finish(name, action).await,
-                    Err((pattern, error)) => {
-                        GuestOutcome::of(pattern, Err(error.of_field("guests")))
-                    }
+                    Err((pattern, error)) => GuestOutcome::of(pattern, Err(error)),
+                };
+                // That there is none is wrong with its name in the request.
+                if let (Some(at), Some(error)) = (place, &mut outcome.error)
+                    && error.kind == Kind::NotFound
+                    && error.field.is_none()
+                {
+                    error.field = Some(format!("guests[{at}]"));
                 }
+                outcome
             }
         };
         let selected = self.wanted(selected);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Lanes;
 use crate::ids::PortIndex;
 use crate::protocol::PortId;
-use crate::settled::{SettledFlow, SettledFlows};
+use crate::settled::{SettledFlow, SettledFlows, Slot};
 use crate::worker::Passage;
 
 impl Lanes {
@@ -64,8 +64,15 @@ impl Lanes {
             return (Vec::new(), None);
         };
         let (flows, next) = settled.list(from);
-        let name = |slot| self.member(slot).map(|member| member.id);
+        let name = |(slot, generation): Slot| {
+            let id = self.member(slot)?.id;
+            generation
+                .is_none_or(|it| it == id.generation)
+                .then_some(id)
+        };
         let flows = flows.into_iter().map(|flow| flow.map(name));
+        // A flow whose ports are gone is of no guest.
+        let flows = flows.filter(|flow| flow.guest.iter().all(Option::is_some));
         (flows.collect(), next)
     }
 

@@ -294,6 +294,10 @@ impl Lookup for Learning {
         self.table.get(&key).map(|entry| entry.port)
     }
 
+    fn learns(&self) -> bool {
+        true
+    }
+
     fn has_moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }

@@ -44,6 +44,11 @@ pub(crate) trait Backend: Kind {
     /// Sets the link to accept IP packets of up to `mtu` bytes.
     fn set_mtu(&mut self, mtu: u16);
 
+    /// Says whether flows that come to the guest by this port are settled.
+    fn set_settles(&mut self, settles: bool) {
+        let _ = settles;
+    }
+
     /// The descriptors that are readable when there are frames to receive; none for a guest, which
     /// has a doorbell.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;

@@ -347,11 +347,12 @@ impl GuestLink {
         told: &mut PassedFrame,
     ) {
         // Nothing may be published between the slot and the frame: without the frame, the slot is taken back.
+        let needed = 2 + chain::slots_for(frame.len().min(chain::BYTES));
         let room = delivery.free - delivery.filled;
-        if delivery.filled + 1 >= CUT_PUBLISH || room < chain::SLOTS + 2 {
+        if delivery.filled + 1 >= CUT_PUBLISH || room < needed {
             self.refresh(delivery);
         }
-        if delivery.free < delivery.filled + chain::SLOTS + 2 {
+        if delivery.free < delivery.filled + needed {
             return self.put_staged(delivery, frame, vnet);
         }
         let (at, frames) = (delivery.filled, delivery.frames);
@@ -623,6 +624,10 @@ impl Backend for GuestLink {
 
     fn set_mtu(&mut self, mtu: u16) {
         self.mtu = mtu.min(MTU_MAX);
+    }
+
+    fn set_settles(&mut self, settles: bool) {
+        self.side.region.set_settles(self.side.interface, settles);
     }
 
     fn mtu(&self) -> u16 {

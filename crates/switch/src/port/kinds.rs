@@ -232,6 +232,7 @@ impl Link {
         fn close(&mut self);
         fn mtu(&self) -> u16;
         fn set_mtu(&mut self, mtu: u16);
+        fn set_settles(&mut self, settles: bool);
         fn set_record(&mut self, record: &LinkRecord) -> Result<(), String>;
         fn is_down(&self) -> bool;
         fn is_gone(&self) -> bool;

@@ -198,6 +198,18 @@ impl SettledFlows {
         }
     }
 
+    /// Whether a rule is in force.
+    pub(super) fn holds(&self, index: u32, now: u64) -> bool {
+        let rule = self.rule(index);
+        let current = rule.cells.iter().zip(&rule.epochs).all(|(cell, epoch)| {
+            let is = self.epoch(cell.load(Ordering::Relaxed) % EPOCHS as u32);
+            is.load(Ordering::SeqCst) == epoch.load(Ordering::Relaxed)
+        });
+        rule.live.load(Ordering::Acquire) != 0
+            && current
+            && now <= rule.until.load(Ordering::Relaxed)
+    }
+
     /// Remembers why a flow is not settled, for those who ask.
     pub(crate) fn refuse(&self, asked: Asked, why: Unsettled) {
         let mut state = self.locked();
@@ -209,25 +221,30 @@ impl SettledFlows {
         }
     }
 
-    /// Settles a flow, or renews that it is.
+    /// Settles a flow, or renews that it is, as a guest `asked`.
     pub(crate) fn settle(
         &self,
-        key: Key,
-        hop: Hop,
-        path: Path,
+        asked: &Asked,
+        (key, hop, path): (Key, Hop, Path),
         epochs: Epochs,
     ) -> Result<(), Unsettled> {
         let until = now().saturating_add(LEASE.as_nanos() as u64);
         let mut state = self.locked();
+        if !state.refusals.is_empty() {
+            state.refusals.remove(asked);
+        }
         if let Some(&index) = state.by_key.get(&key) {
             let rule = self.rule(index);
+            if rule.live.load(Ordering::Acquire) == 0 {
+                // Its end came meanwhile: what the guest said is of an earlier packet.
+                return Ok(());
+            }
             let same = state.uses[index as usize].as_ref();
             if same.is_some_and(|it| it.hop == hop && it.path == path) {
                 for (cell, epoch) in rule.epochs.iter().zip(epochs.0) {
                     cell.store(epoch, Ordering::Relaxed);
                 }
                 rule.until.store(until, Ordering::Relaxed);
-                rule.live.store(1, Ordering::Release);
                 return Ok(());
             }
             self.remove(&mut state, index);
@@ -342,7 +359,6 @@ impl SettledFlows {
         state.debts.forget_before(now);
         self.owed.store(state.debts.len(), Ordering::Relaxed);
         for index in 0..state.uses.len() as u32 {
-            let rule = self.rule(index);
             let Some(used) = &mut state.uses[index as usize] else {
                 continue;
             };
@@ -350,14 +366,7 @@ impl SettledFlows {
             let new = is.since(used.counted);
             used.counted = is;
             add(counters, &used.path, new);
-            let current = rule.cells.iter().zip(&rule.epochs).all(|(cell, epoch)| {
-                let is = self.epoch(cell.load(Ordering::Relaxed) % EPOCHS as u32);
-                is.load(Ordering::SeqCst) == epoch.load(Ordering::Relaxed)
-            });
-            let holds = rule.live.load(Ordering::Acquire) != 0
-                && current
-                && now <= rule.until.load(Ordering::Relaxed);
-            if !holds {
+            if !self.holds(index, now) {
                 self.remove(state, index);
             }
         }

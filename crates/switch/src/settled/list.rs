@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::layout::HOPS;
 use super::lease::now;
 use super::{SettledFlows, Unsettled};
-use crate::ids::PortIndex;
+use crate::ids::{Generation, PortIndex};
 use crate::protocol::PortId;
 
 /// Most flows of one part of the list.
@@ -60,6 +60,9 @@ impl<P> SettledFlow<P> {
     }
 }
 
+/// A port: its slot, and its generation if another one may have the slot now.
+pub(crate) type Slot = (PortIndex, Option<Generation>);
+
 /// Source and destination.
 fn ends(addresses: [[u8; 4]; 2], ports: [[u8; 2]; 2]) -> [SocketAddrV4; 2] {
     let end = |i: usize| SocketAddrV4::new(addresses[i].into(), u16::from_be_bytes(ports[i]));
@@ -68,19 +71,23 @@ fn ends(addresses: [[u8; 4]; 2], ports: [[u8; 2]; 2]) -> [SocketAddrV4; 2] {
 
 impl SettledFlows {
     /// A part of the list, from place `from` on, and the place where the next one begins.
-    pub(crate) fn list(&self, from: u32) -> (Vec<SettledFlow<PortIndex>>, Option<u32>) {
+    ///
+    /// A port is named by its slot, and one of a flow that is not settled by its generation, too.
+    pub(crate) fn list(&self, from: u32) -> (Vec<SettledFlow<Slot>>, Option<u32>) {
         let state = self.locked();
         let now = now();
         let mut flows = Vec::new();
         for (index, used) in state.uses.iter().enumerate().skip(from as usize) {
-            let Some(used) = used else { continue };
             let index = index as u32;
+            let Some(used) = used.as_ref().filter(|_| self.holds(index, now)) else {
+                continue;
+            };
             if flows.len() == PART {
                 return (flows, Some(index));
             }
             let counted = self.counted(index);
             let last = self.rule(index).last.load(Ordering::Relaxed);
-            let [a, to, from, b] = used.path.ports;
+            let [a, to, from, b] = used.path.ports.map(|port| (port, None));
             flows.push(SettledFlow {
                 from: Some(a),
                 guest: [Some(to), Some(from)],
@@ -108,7 +115,7 @@ impl SettledFlows {
 }
 
 impl super::Asked {
-    fn listed(&self, why: Unsettled) -> SettledFlow<PortIndex> {
+    fn listed(&self, why: Unsettled) -> SettledFlow<Slot> {
         let side = |side: &abi::settle::Side| {
             let [a, b, c, d, e, f, g, h] = side.addresses;
             let [i, j, k, l] = side.ports;
@@ -116,7 +123,9 @@ impl super::Asked {
         };
         SettledFlow {
             from: None,
-            guest: self.ports.map(Some),
+            guest: self
+                .ports
+                .map(|(port, generation)| Some((port, Some(generation)))),
             to: None,
             protocol: self.said.protocol,
             before: side(&self.said.before),

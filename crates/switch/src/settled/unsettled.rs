@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::LEASE;
-use crate::ids::PortIndex;
+use crate::ids::{Generation, PortIndex};
 
 /// Most flows that are remembered.
 const REMEMBERED: usize = 1024;
@@ -16,14 +16,16 @@ const REMEMBERED: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unsettled {
-    /// One of both VNICs has `settle=off`.
+    /// One of the two VNICs has `settle=off`.
     Off,
-    /// One of both VNICs waits for its guest, or is of a guest that is started by its traffic.
+    /// One of the two VNICs waits for its guest, or is of a guest that is started by its traffic.
     OnDemand,
     /// One of the ports is in a VLAN.
     Vlan,
-    /// A limit, a priority, a delay or a flow of one of both links applies.
+    /// The switch has work to do on one of the two links.
     Limited,
+    /// The lookup function of one of the two links is none that learns addresses.
+    Lookup,
     /// The packets come from no interface of the host that a packet socket has.
     Inside,
     /// Others on the link may get the packets, too.
@@ -45,10 +47,13 @@ pub enum Unsettled {
 impl fmt::Display for Unsettled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Unsettled::Off => "one of both VNICs has settle=off",
-            Unsettled::OnDemand => "one of both VNICs is of a guest that is started by its traffic",
+            Unsettled::Off => "one of the two VNICs has settle=off",
+            Unsettled::OnDemand => "one of the two VNICs is of a guest that is started by its traffic",
             Unsettled::Vlan => "one of the ports is in a VLAN",
-            Unsettled::Limited => "a limit, priority, delay or flow applies on one of both links",
+            Unsettled::Limited => {
+                "a port of one of the two links has a limit, share, priority, delay, loss, protection or VLAN, or the link has a flow"
+            }
+            Unsettled::Lookup => "the lookup function of one of the two links is not ‘learning’",
             Unsettled::Inside => {
                 "its packets do not come by an interface of the host that is attached with mode=packet"
             }
@@ -68,7 +73,7 @@ impl fmt::Display for Unsettled {
 /// What a guest said: by which of its ports the packets come and leave, and which they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Asked {
-    pub ports: [PortIndex; 2],
+    pub ports: [(PortIndex, Generation); 2],
     pub said: Settled,
 }
 
@@ -86,6 +91,11 @@ impl Refusals {
         if self.0.len() < REMEMBERED || self.0.contains_key(&asked) {
             self.0.insert(asked, (why, now));
         }
+    }
+
+    /// Forgets a flow that is settled now.
+    pub fn remove(&mut self, asked: &Asked) {
+        self.0.remove(asked);
     }
 
     /// Forgets those that guests spoke of no more for a while.

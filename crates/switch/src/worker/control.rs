@@ -109,7 +109,14 @@ impl Worker {
     }
 
     /// Begins to serve a queue of a port.
-    pub(crate) fn add_queue(&mut self, port: PortIndex, setup: QueueSetup) -> Result<(), Errno> {
+    pub(crate) fn add_queue(
+        &mut self,
+        port: PortIndex,
+        mut setup: QueueSetup,
+    ) -> Result<(), Errno> {
+        if let Some(entry) = self.table.ports.get(port) {
+            setup.link.set_settles(entry.settles);
+        }
         let (polled, is_kept) = (setup.polled, setup.kept.is_some());
         if polled {
             let index = self.table.next_queue();
@@ -286,6 +293,7 @@ impl Worker {
                 continue;
             };
             queue.link.set_mtu(mtu);
+            queue.link.set_settles(settles);
             queue.deficit = Deficit::new(share);
             self.round.change_level(queue.level, level);
             queue.level = level;

@@ -85,11 +85,12 @@ impl Worker {
         let reserve = self.table.reserve(to, forwarding.source, count);
         let is_last = forwarding.touched.is_empty() && !forwarding.has_hops();
         if self.round.lets_pass && patches == 0 && is_last && in_pieces {
-            return self.send_in_pieces(to, frames, reserve);
+            self.send_in_pieces(to, frames, reserve);
+        } else {
+            let (table, batch) = (&mut self.table, &mut forwarding.batch);
+            self.polling
+                .send(table, &self.clock, batch, to, frames, reserve);
         }
-        let (table, batch) = (&mut self.table, &mut forwarding.batch);
-        self.polling
-            .send(table, &self.clock, batch, to, frames, reserve);
         if !self.forwarding.batch.passed.is_empty() {
             self.keep_untold(to);
         }

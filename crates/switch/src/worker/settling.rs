@@ -23,22 +23,25 @@ impl Worker {
                     continue;
                 };
                 let epochs = settled.epochs_of(&ends);
+                let [_, to, from, _] = ends.ports;
+                let [Some(to), Some(from)] = [to, from].map(|port| {
+                    let entry = self.table.ports.get(port);
+                    entry.map(|entry| (port, entry.generation))
+                }) else {
+                    continue;
+                };
+                let asked = Asked {
+                    ports: [to, from],
+                    said: message,
+                };
                 let decided = decide(&self.table, &ends, &message);
                 let done = decided.and_then(|decided| match decided {
-                    Some((key, hop, path)) => settled.settle(key, hop, path, epochs),
+                    Some(rule) => settled.settle(&asked, rule, epochs),
                     None => Ok(()),
                 });
                 // A flow that cannot be settled goes on as it came.
                 if let Err(why) = done {
-                    let [_, to, from, _] = ends.ports;
-                    let ports = [to, from];
-                    settled.refuse(
-                        Asked {
-                            ports,
-                            said: message,
-                        },
-                        why,
-                    );
+                    settled.refuse(asked, why);
                 }
             }
         }
@@ -166,6 +169,10 @@ fn decide(table: &Table, ends: &Path, said: &Settled) -> Result<Decided, Unsettl
     not(
         of_coming.shaped + of_leaving.shaped == 0,
         Unsettled::Limited,
+    )?;
+    not(
+        of_coming.lookup.learns() && of_leaving.lookup.learns(),
+        Unsettled::Lookup,
     )?;
     // They come by an interface of the host, and to this port alone.
     let a = of_coming.lookup.behind(into.1).ok_or(Unsettled::Inside)?;

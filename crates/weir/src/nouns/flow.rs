@@ -111,7 +111,7 @@ const SETTLED: &[Column<SettledFlow>] = &[
     }),
     Column::new("packets", |f| f.packets.to_string()),
     Column::new("bytes", |f| f.bytes.to_string()),
-    Column::new("idle-ms", |f| f.idle.to_string()),
+    Column::new("idle-ms", |f| f.idle_ms.to_string()),
     Column::new("reason", |f| maybe(f.reason.as_ref())),
     Column::extra("link", |f| maybe(f.link.as_ref())),
     Column::extra("to-link", |f| maybe(f.to_link.as_ref())),

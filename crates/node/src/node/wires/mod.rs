@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Node;
 use super::links::list;
 use super::resource::{Resource, found};
-use crate::error::{Error, Fault, Result, Subject};
+use crate::error::{Error, Fault, InField, Result, Subject};
 use crate::host::network;
 use crate::model::{
     Application, Class, EntryRecord, Guest, GuestRecord, Link, LinkRecord, Nsm, Object, Patch,
@@ -123,8 +123,8 @@ impl Node {
                 ..Error::invalid(findings.errors.join("\n"))
             });
         }
-        for name in &new.existing {
-            self.find_link(name)?;
+        for (at, name) in new.existing.iter().enumerate() {
+            self.find_link(name).in_field(&format!("existing[{at}]"))?;
         }
         // Of a guest that has just ended, too.
         self.take_events();
