@@ -560,7 +560,7 @@ faults! {
         "mtu={asked} for ‘{vnic}’ is invalid: its interface has the address {address}, and IPv6 needs at least {least} bytes";
     /// More lanes than there are.
     Lanes { asked: u16, there: usize } Invalid "properties.lanes" =>
-        "lanes={asked} is invalid: the switch has {there} {}, with which the node was started",
+        "lanes={asked} is invalid: the switch has {there} {}; end the node and start `weir node --lanes {asked}` for more",
         if *there == 1 { "lane" } else { "lanes" };
     /// A device of a link without one.
     NoDevice { name: String, field: &'static str } Invalid "device" =>

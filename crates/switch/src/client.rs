@@ -288,7 +288,7 @@ impl SwitchClient {
     }
 
     /// The flows of which guests said that they are settled.
-    pub fn settled_flows(&self) -> Result<Vec<SettledFlow>, ClientError> {
+    pub fn settled_flows(&self) -> Result<Vec<SettledFlow<PortId>>, ClientError> {
         let (mut all, mut from) = (Vec::new(), 0);
         loop {
             match self.ask(Request::SettledFlows { from }, &[])? {

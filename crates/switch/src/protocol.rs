@@ -251,7 +251,7 @@ pub(crate) enum Reply {
     Settled { flows: u64 },
     /// The flows asked about, and the place of the next ones.
     SettledFlows {
-        flows: Vec<SettledFlow>,
+        flows: Vec<SettledFlow<PortId>>,
         next: Option<u32>,
     },
     /// What a lookup function answers.

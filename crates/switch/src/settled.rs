@@ -14,6 +14,7 @@
 
 #![allow(unsafe_code)]
 
+mod debts;
 mod layout;
 mod lease;
 mod list;
@@ -27,7 +28,6 @@ pub(crate) use lease::{Path, Sweeper};
 pub use list::SettledFlow;
 pub(crate) use list::Slot;
 pub use open::{Programs, SettleError};
-pub(crate) use told::PassedFrame;
 pub(crate) use unsettled::Asked;
 pub use unsettled::Unsettled;
 

@@ -172,7 +172,8 @@ mod tests {
         };
         assert_eq!(come(&mut rig, 1, 0x10, 3), "0");
         assert_eq!(come(&mut rig, 2, 0x10, 3), "0");
-        assert_eq!(come(&mut rig, 1, 0x12, 3), "0", "a SYN is no packet of it");
+        assert_eq!(come(&mut rig, 1, 0x12, 3), "0", "a SYN begins it anew");
+        assert_eq!(come(&mut rig, 1, 0x10, 3), "0");
         assert_eq!(come(&mut rig, 1, 0x10, 1), "1");
         assert_eq!(come(&mut rig, 1, 0x10, 9), "1");
         assert_eq!(cable.settled(), 1);

@@ -74,7 +74,7 @@ impl Host {
             .iter()
             .map(|(name, port)| (port.id, name))
             .collect();
-        let named = |flow: switch::settled::SettledFlow| {
+        let named = |flow: switch::settled::SettledFlow<_>| {
             let flow = flow.map(|id| names.get(&id).map(|name| (*name).clone()));
             let [vnic, to_vnic] = flow.guest.map(Option::unwrap_or_default);
             let [source, destination] = flow.before.map(|end| end.to_string());

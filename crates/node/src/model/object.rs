@@ -144,7 +144,8 @@ impl<S: Spec> Object<S> {
             check_status::<S>(status)?;
         }
         let name = name_of(&mut fields)?;
-        Ok(Object::new(name, parsed(Value::Object(fields))?))
+        let spec = parsed(Value::Object(fields)).map_err(ranged::<S>)?;
+        Ok(Object::new(name, spec))
     }
 }
 
@@ -239,7 +240,46 @@ pub fn patched<S: Spec>(spec: &S, patch: &Value) -> Result<S> {
     check_removed::<S>(patch)?;
     let mut fields = serde_json::to_value(spec).map_err(Error::failed)?;
     merge(&mut fields, patch);
-    parsed(fields)
+    parsed(fields).map_err(ranged::<S>)
+}
+
+/// An error about a number that its type has no room for, with the range that the schema of `S` gives.
+fn ranged<S: Spec>(error: Error) -> Error {
+    let Some((number, _)) = error.error.split_once(OUT_OF_RANGE) else {
+        return error;
+    };
+    match error.field.as_deref().and_then(range::<S>) {
+        Some((least, most)) => Error {
+            error: format!("{number}{OUT_OF_RANGE}{least} to {most} is expected"),
+            ..error
+        },
+        None => error,
+    }
+}
+
+/// What an error says between a number and its range.
+const OUT_OF_RANGE: &str = " is out of range: a whole number from ";
+
+/// The least and the most that the schema of `S` gives for the field with this path.
+fn range<S: Spec>(path: &str) -> Option<(Value, Value)> {
+    let mut schemas = Vec::new();
+    S::schemas(&mut schemas);
+    let resolved = |schema: Value| {
+        let name = schema["$ref"].as_str()?.rsplit('/').next()?.to_string();
+        let (_, there) = schemas.iter().find(|(it, _)| *it == name)?;
+        serde_json::to_value(there).ok()
+    };
+    let mut schema = serde_json::to_value(S::schema()).ok()?;
+    for name in path.split('.') {
+        let name = name.split('[').next().unwrap_or_default();
+        // What may be null is either that or what another schema says.
+        let either = schema["oneOf"].as_array().cloned();
+        let all = either.unwrap_or_else(|| vec![schema.clone()]).into_iter();
+        let mut all = all.map(|it| resolved(it.clone()).unwrap_or(it));
+        schema = all.find_map(|it| it["properties"].get(name).cloned())?;
+    }
+    let [least, most] = ["minimum", "maximum"].map(|it| schema[it].clone());
+    (least.is_number() && most.is_number()).then_some((least, most))
 }
 
 /// The value that a request's JSON stands for; an error names the field.
@@ -364,9 +404,7 @@ fn out_of_range(error: &str) -> Option<String> {
         "u64" | "usize" => u64::MAX,
         _ => return None,
     };
-    Some(format!(
-        "{given} is out of range: a whole number from 0 to {most} is expected"
-    ))
+    Some(format!("{given}{OUT_OF_RANGE}0 to {most} is expected"))
 }
 
 /// What is wrong with a value, without the words of a programming language.

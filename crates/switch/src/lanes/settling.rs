@@ -59,7 +59,7 @@ impl Lanes {
     }
 
     /// The flows of which guests said that they are settled, from a place of the list on, and the place of the next ones.
-    pub fn settled_flows(&self, from: u32) -> (Vec<SettledFlow>, Option<u32>) {
+    pub fn settled_flows(&self, from: u32) -> (Vec<SettledFlow<PortId>>, Option<u32>) {
         let Some(settled) = &self.settled else {
             return (Vec::new(), None);
         };

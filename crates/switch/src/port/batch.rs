@@ -9,7 +9,6 @@ use rustix::io::Errno;
 
 use super::offload::{self, ETHERNET, Segmenter, VLAN, VnetHeader};
 use crate::counters::{PortCounters, Reason};
-use crate::settled::PassedFrame;
 use crate::sys::packet::ReceiveMany;
 
 /// Most frames taken from a port at a time.
@@ -227,6 +226,15 @@ impl Stage {
         };
         Ok(Frame::new(head, len, Body::Staged(i as u16)))
     }
+}
+
+/// A frame of a batch under way to a guest, and what the guest is told with it.
+pub(crate) struct PassedFrame {
+    /// Its number in the batch.
+    pub frame: u16,
+    pub passed: settle::Passed,
+    /// Whether the guest was told.
+    pub told: bool,
 }
 
 /// The frames taken from one port, and the room that they and their delivery need.

@@ -24,10 +24,9 @@ use super::backend::{Backend, Kind, Outcome};
 use super::offload::{
     ETHERNET, Segmenter, VLAN, VnetHeader, checksum_of, is_own_checksum, tags_len,
 };
-use super::{BATCH, Batch, Body, FRAME_WORK, Frame, HEAD};
+use super::{BATCH, Batch, Body, FRAME_WORK, Frame, HEAD, PassedFrame};
 use crate::counters::{PortCounters, Reason};
 use crate::memory::SwitchSide;
-use crate::settled::PassedFrame;
 
 /// Largest MTU that a guest's buffers allow, in bytes: with an Ethernet header and a VLAN tag a
 /// frame fills the room behind the receive offset.

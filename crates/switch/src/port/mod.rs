@@ -35,7 +35,7 @@ use crate::counters::Reason;
 pub(crate) use backend::exactly;
 pub use backend::{Attachment, HostBackend, Kind, Outcome};
 pub use batch::{BATCH, Batch, Frame, HEAD, Stage};
-pub(crate) use batch::{Body, FRAME_WORK, Portion};
+pub(crate) use batch::{Body, FRAME_WORK, PassedFrame, Portion};
 pub use kinds::{Link, LinkRecord, PortKind};
 
 /// Violations after which a guest's port is closed.

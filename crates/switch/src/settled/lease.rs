@@ -9,11 +9,10 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::LEASE;
+use super::debts::{Count, Debts, now};
 use super::layout::{CELLS, EPOCHS, Hop, Key, RULES, Rule, cell_of_domain, cell_of_port};
-use super::told::Debts;
 use super::unsettled::{Asked, Refusals, Unsettled};
 use crate::ids::{DomainIndex, PortIndex};
 use crate::memory::{LanePorts, Mapping};
@@ -57,23 +56,6 @@ pub(super) struct Use {
     counted: Count,
     /// What the guest was told.
     pub told: Count,
-}
-
-/// Frames and bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
-    pub frames: u64,
-    pub bytes: u64,
-}
-
-impl Count {
-    /// What is more in this than in an earlier one.
-    pub fn since(self, earlier: Count) -> Count {
-        Count {
-            frames: self.frames.saturating_sub(earlier.frames),
-            bytes: self.bytes.saturating_sub(earlier.bytes),
-        }
-    }
 }
 
 #[derive(Default)]
@@ -413,10 +395,4 @@ impl Sweeper {
         // The thread ends with the sender only.
         let _ = self.0.send(Arc::clone(flows));
     }
-}
-
-/// The time on the clock of the programs, in nanoseconds.
-pub(super) fn now() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -5,18 +5,17 @@ use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 
+use super::debts::now;
 use super::layout::HOPS;
-use super::lease::now;
 use super::{SettledFlows, Unsettled};
 use crate::ids::{Generation, PortIndex};
-use crate::protocol::PortId;
 
 /// Most flows of one part of the list.
 const PART: usize = 256;
 
 /// A flow of which a guest said that it is settled, in one direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SettledFlow<P = PortId> {
+pub struct SettledFlow<P> {
     /// The interface of the host by which its packets come, if it is settled.
     pub from: Option<P>,
     /// The guest's port by which they come, and the one by which the guest sends them on.

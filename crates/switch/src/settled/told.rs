@@ -3,73 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use abi::settle::Passed;
-use hashbrown::HashMap;
 
 use super::SettledFlows;
+use super::debts::{Count, now};
 use super::layout::Key;
-use super::lease::{Count, now};
 use crate::ids::PortIndex;
-
-/// Most flows without a rule whose guests do not know all.
-const DEBTS: usize = 8192;
-/// How long such a flow is remembered, in nanoseconds.
-const KEPT: u64 = 60_000_000_000;
-
-/// A frame of a batch under way to a guest, and what the guest is told with it.
-pub(crate) struct PassedFrame {
-    /// Its number in the batch.
-    pub frame: u16,
-    pub passed: Passed,
-    pub key: Key,
-    /// Whether the guest was told.
-    pub told: bool,
-}
-
-/// A flow that has no rule any more.
-struct Debt {
-    to: PortIndex,
-    count: Count,
-    since: u64,
-}
-
-/// What guests were not told of flows that have no rule any more.
-#[derive(Default)]
-pub(super) struct Debts(HashMap<Key, Debt>);
-
-impl Debts {
-    pub fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    /// Adds what the guest of port `to` was not told. With too many, it is lost.
-    pub fn add(&mut self, key: Key, to: PortIndex, count: Count, since: u64) {
-        if self.0.len() == DEBTS && !self.0.contains_key(&key) {
-            return;
-        }
-        let debt = self.0.entry(key).or_insert(Debt {
-            to,
-            count: Count::default(),
-            since,
-        });
-        debt.count.frames += count.frames;
-        debt.count.bytes += count.bytes;
-    }
-
-    /// Takes what the guest of port `to` was not told.
-    fn take(&mut self, key: &Key, to: PortIndex) -> Count {
-        match self.0.get(key) {
-            Some(debt) if debt.to == to => {
-                self.0.remove(key).map_or(Count::default(), |it| it.count)
-            }
-            _ => Count::default(),
-        }
-    }
-
-    pub fn forget_before(&mut self, now: u64) {
-        self.0
-            .retain(|_, debt| now.saturating_sub(debt.since) < KEPT);
-    }
-}
+use crate::port::PassedFrame;
 
 impl SettledFlows {
     /// Whether any guest does not know all that was passed on of its flows.
@@ -82,7 +21,7 @@ impl SettledFlows {
         &self,
         to: PortIndex,
         frames: impl Iterator<Item = (u16, Key)>,
-        tell: &mut Vec<PassedFrame>,
+        tell: &mut Vec<(PassedFrame, Key)>,
     ) {
         let mut state = self.locked();
         for (frame, key) in frames {
@@ -110,29 +49,29 @@ impl SettledFlows {
             if let Some(used) = used {
                 used.told.bytes = used.told.bytes.saturating_sub(rest);
             }
-            tell.push(PassedFrame {
+            let frame = PassedFrame {
                 frame,
                 passed: Passed { packets, length },
-                key,
                 told: false,
-            });
+            };
+            tell.push((frame, key));
         }
         self.owed.store(state.debts.len(), Ordering::Relaxed);
     }
 
     /// Keeps for later what the guest of port `to` could not be told, since there was no room for the packet.
-    pub(crate) fn keep_untold(&self, to: PortIndex, tell: &[PassedFrame]) {
+    pub(crate) fn keep_untold(&self, to: PortIndex, tell: &[PassedFrame], keys: &[Key]) {
         if tell.iter().all(|it| it.told) {
             return;
         }
         let mut state = self.locked();
-        for untold in tell.iter().filter(|it| !it.told) {
+        for (untold, key) in tell.iter().zip(keys).filter(|(it, _)| !it.told) {
             let Passed { packets, length } = untold.passed;
             let count = Count {
                 frames: packets.into(),
                 bytes: u64::from(packets) * u64::from(length),
             };
-            state.debts.add(untold.key, to, count, now());
+            state.debts.add(*key, to, count, now());
         }
         self.owed.store(state.debts.len(), Ordering::Relaxed);
     }

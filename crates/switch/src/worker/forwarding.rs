@@ -21,6 +21,7 @@ use crate::pace::Pace;
 use crate::port::{BATCH, Batch};
 use crate::qos::classifier::Classifier;
 use crate::qos::threshold::FrameSource;
+use crate::settled::Key;
 
 pub(super) use lanes::BURSTS_PER_ROUND;
 pub(crate) use lanes::Handoff;
@@ -31,6 +32,8 @@ use patches::{HOPS_MAX, PatchHop};
 /// The batch under way, and where its frames go.
 pub(super) struct Forwarding {
     pub batch: Box<Batch>,
+    /// The flows of the batch's frames that tell a guest what passed.
+    pub passed_keys: Vec<Key>,
     /// Where its frames come from.
     pub source: FrameSource,
     destinations: [Destination; BATCH],
@@ -50,6 +53,7 @@ impl Forwarding {
     pub fn new(handoff: Handoff, clock: &Clock) -> Forwarding {
         Forwarding {
             batch: Box::new(Batch::new()),
+            passed_keys: Vec::new(),
             source: FrameSource::DelayLines,
             destinations: [Destination::Flood; BATCH],
             touched: Vec::with_capacity(PORTS_MAX),

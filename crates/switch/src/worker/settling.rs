@@ -88,7 +88,7 @@ impl Worker {
             return;
         };
         let batch = &mut forwarding.batch;
-        let mut tell = std::mem::take(&mut batch.passed);
+        let mut tell = Vec::new();
         let key = |&i: &u16| {
             let head = batch.frames().get(usize::from(i))?.head();
             let (side, protocol) = Side::of_any(head)?;
@@ -97,17 +97,22 @@ impl Worker {
             Some((i, key(link, &side, protocol)))
         };
         settled.to_tell(to, which.iter().filter_map(key), &mut tell);
-        batch.passed = tell;
+        for (frame, key) in tell {
+            batch.passed.push(frame);
+            forwarding.passed_keys.push(key);
+        }
     }
 
     /// Keeps what the guest of port `to` could not be told.
     #[cold]
     pub(super) fn keep_untold(&mut self, to: PortIndex) {
         let passed = &mut self.forwarding.batch.passed;
+        let keys = &mut self.forwarding.passed_keys;
         if let Some(settled) = &self.table.settled {
-            settled.keep_untold(to, passed);
+            settled.keep_untold(to, passed, keys);
         }
         passed.clear();
+        keys.clear();
     }
 
     /// Says which ports a guest has, in the order of its interfaces.
