@@ -400,8 +400,8 @@ fn out_of_range(error: &str) -> Option<String> {
     let most = match wanted {
         "u8" => u8::MAX.into(),
         "u16" => u16::MAX.into(),
-        "u32" => u32::MAX.into(),
-        "u64" | "usize" => u64::MAX,
+        "u32" => u32::MAX,
+        "u64" | "usize" => return Some(format!("{given}{OUT_OF_RANGE}0 on is expected")),
         _ => return None,
     };
     Some(format!("{given}{OUT_OF_RANGE}0 to {most} is expected"))

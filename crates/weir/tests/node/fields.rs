@@ -821,7 +821,7 @@ fn a_wrong_field_of_a_body_is_named() {
                 "/v1/stubs",
                 json!({"name": "a", "mtu": 70000}),
                 "mtu",
-                "out of range: a whole number from 0 to 65535",
+                "out of range: a whole number from 68 to 9216",
             ),
             (
                 "POST",
