@@ -23,7 +23,7 @@ pub fn render(scrape: &Scrape) -> String {
     let mut text = recorder.handle().render();
     // The recorder's counters are whole numbers; times are counters all the same.
     let lanes = TIMES.map(|time| format!("lane_{time}_seconds_total"));
-    let processes = ["nsm", "application"].map(|what| format!("{what}_{CPU}"));
+    let processes = ["guest", "nsm", "application"].map(|what| format!("{what}_{CPU}"));
     for time in lanes.iter().chain(&processes) {
         let name = format!("# TYPE weir_{time}");
         text = text.replace(&format!("{name} gauge"), &format!("{name} counter"));
@@ -133,6 +133,8 @@ fn record(scrape: &Scrape) {
             Unit::Bytes,
             "Private memory of the guest."
         );
+        cpu("guest", status.cpu_s, &labels);
+        resident("guest", status.resident, &labels);
         if let Some(ms) = status.boot_ms {
             gauge!("weir_guest_boot_seconds", &labels).set(ms / 1e3);
             describe_gauge!(
@@ -157,11 +159,7 @@ fn stacks(scrape: &Scrape) {
         sockets("nsm", status.sockets, spec.limits(), &labels);
         restarts("nsm", status.restarts, &labels);
         cpu("nsm", status.cpu_s, &labels);
-        if let Some(bytes) = status.resident {
-            let metric = "weir_nsm_resident_memory_bytes";
-            describe_gauge!(metric, Unit::Bytes, "Memory that the process has in use.");
-            gauge!(metric, &labels).set(bytes as f64);
-        }
+        resident("nsm", status.resident, &labels);
     }
     if !scrape.applications.is_empty() {
         describe("application", ApplicationStatus::counted());
@@ -210,6 +208,14 @@ fn cpu<const N: usize>(what: &str, seconds: Option<f64>, labels: &Labels<N>) {
     let metric = format!("weir_{what}_{CPU}");
     describe_gauge!(metric.clone(), Unit::Seconds, "Processor time used.");
     gauge!(metric, labels).set(seconds);
+}
+
+fn resident<const N: usize>(what: &str, bytes: Option<u64>, labels: &Labels<N>) {
+    let Some(bytes) = bytes else { return };
+    let metric = format!("weir_{what}_resident_memory_bytes");
+    let help = "Memory that the process has in use.";
+    describe_gauge!(metric.clone(), Unit::Bytes, help);
+    gauge!(metric, labels).set(bytes as f64);
 }
 
 /// Sockets in use, and limits where there are any.
@@ -273,6 +279,9 @@ mod tests {
             ..PortStats::default()
         };
         port.drops.insert("spoofed-ip".into(), 2);
+        let mut guest = Guest::example();
+        guest.status.cpu_s = Some(1.25);
+        guest.status.resident = Some(1 << 20);
         let scrape = Scrape {
             node: NodeStatus::default(),
             ports: vec![(port, Some("fw".into()))],
@@ -282,7 +291,7 @@ mod tests {
                 ..LaneStats::default()
             }],
             flows: Vec::new(),
-            guests: vec![Guest::example()],
+            guests: vec![guest],
             nsms: vec![Nsm::example()],
             applications: vec![Application::example()],
         };
@@ -303,6 +312,9 @@ mod tests {
             "weir_lane_busy_seconds_total{lane=\"0\"} 1.5",
             "weir_guest_up{guest=\"fw\"} 1",
             "weir_guest_boot_seconds{guest=\"fw\"} 0.0015",
+            "# TYPE weir_guest_cpu_seconds_total counter",
+            "weir_guest_cpu_seconds_total{guest=\"fw\"} 1.25",
+            "weir_guest_resident_memory_bytes{guest=\"fw\"} 1048576",
             "weir_nsm_up{nsm=\"stack1\"} 1",
             "weir_nsm_requests_total{nsm=\"stack1\"} 1200",
             "# TYPE weir_nsm_cpu_seconds_total counter",
