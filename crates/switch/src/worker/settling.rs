@@ -167,15 +167,15 @@ fn decide(table: &Table, ends: &Path, said: &Settled) -> Result<Decided, Unsettl
     }
     let [out, into] = [&said.after, &said.before].map(|side| split(&side.macs));
     let both = |is: fn(&PortEntry) -> bool| is(comes) && is(leaves);
-    let not = |is: bool, why: Unsettled| if is { Ok(()) } else { Err(why) };
-    not(both(|port| port.settles), Unsettled::Off)?;
-    not(both(|port| port.front.is_none()), Unsettled::OnDemand)?;
-    not(both(|port| port.vlan == 0), Unsettled::Vlan)?;
-    not(
+    let must = |is: bool, why: Unsettled| if is { Ok(()) } else { Err(why) };
+    must(both(|port| port.settles), Unsettled::Off)?;
+    must(both(|port| port.front.is_none()), Unsettled::OnDemand)?;
+    must(both(|port| port.vlan == 0), Unsettled::Vlan)?;
+    must(
         of_coming.shaped + of_leaving.shaped == 0,
         Unsettled::Limited,
     )?;
-    not(
+    must(
         of_coming.lookup.learns() && of_leaving.lookup.learns(),
         Unsettled::Lookup,
     )?;
@@ -186,10 +186,10 @@ fn decide(table: &Table, ends: &Path, said: &Settled) -> Result<Decided, Unsettl
     let is_its_own = comes.mac == Some(into.0) || receiver == Some(to);
     let is_alone = is_its_own || (receiver.is_none() && of_coming.ports == 2);
     let is_one = is_alone && !is_group(into.0) && !is_group(into.1);
-    not(is_one, Unsettled::Shared)?;
+    must(is_one, Unsettled::Shared)?;
     // They leave from where the guest sends such frames, and to an interface of the host.
     let is_sender = leaves.mac == Some(out.1) || of_leaving.lookup.behind(out.1) == Some(from);
-    not(is_sender && !is_group(out.0), Unsettled::Foreign)?;
+    must(is_sender && !is_group(out.0), Unsettled::Foreign)?;
     let b = match of_leaving.lookup.behind(out.0) {
         Some(b) => b,
         // Unknown, and so to all others: to the only one.
@@ -201,8 +201,8 @@ fn decide(table: &Table, ends: &Path, said: &Settled) -> Result<Decided, Unsettl
         None => return Err(Unsettled::Unknown),
     };
     let second = passage(table, b).ok_or(Unsettled::ToInside)?;
-    not(a != b, Unsettled::Back)?;
-    not(second.mtu >= first.mtu, Unsettled::Mtu)?;
+    must(a != b, Unsettled::Back)?;
+    must(second.mtu >= first.mtu, Unsettled::Mtu)?;
     let key = key(first.interface, &said.before, said.protocol);
     let after = self::key(second.interface, &said.after, said.protocol);
     let hop = Hop {
