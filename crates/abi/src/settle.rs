@@ -129,6 +129,7 @@ impl Side {
     }
 
     /// The same with the packets that begin or end a connection, and the protocol.
+    #[inline]
     pub fn of_any(frame: &[u8]) -> Option<(Side, u8)> {
         let head: &[u8; 38] = frame.first_chunk()?;
         let fragment = u16::from_be_bytes([head[20], head[21]]) & 0x3fff;

@@ -245,7 +245,6 @@ fn described(path: &str, parameter: &str) -> String {
         ("name", "stats") => "The link's or VNIC's name.".into(),
         ("name", "flow-stats") => "The flow's name.".into(),
         ("name", "crashes") => "The report's number, or a guest's name or pattern.".into(),
-        ("name", "applications") => "The application's name.".into(),
         ("name", "nsms") => "The NSM's name.".into(),
         ("name", "vnics") => "The VNIC's name.".into(),
         ("name", "switches") => "The link's or stub's name.".into(),

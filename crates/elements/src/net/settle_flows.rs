@@ -1,3 +1,5 @@
+use abi::settle::{Side, TCP};
+
 use super::receiver::Settles;
 use crate::prelude::*;
 
@@ -97,25 +99,22 @@ enum Place {
 
 /// The flow of a frame, if it can be settled: its protocol, addresses and ports; and where in it the frame stands.
 fn flow(frame: &[u8]) -> Option<([u8; 16], Place)> {
-    let head = frame.first_chunk::<38>()?;
-    let is_plain = head[12..15] == [8, 0, 0x45] && head[20] & 0x3f == 0 && head[21] == 0;
-    let place = match head[23] {
-        6 => match frame.get(47)? & 7 {
+    let (side, protocol) = Side::of_any(frame)?;
+    let place = match protocol {
+        TCP => match frame.get(47)? & 7 {
             0 => Place::Within,
             // SYN
             2 => Place::Begins,
             // FIN, RST
             _ => Place::Ends,
         },
-        17 => Place::Within,
-        _ => return None,
+        _ => Place::Within,
     };
-    is_plain.then(|| {
-        let mut flow = [0; 16];
-        flow[0] = head[23];
-        flow[4..].copy_from_slice(&head[26..38]);
-        (flow, place)
-    })
+    let mut flow = [0; 16];
+    flow[0] = protocol;
+    flow[4..12].copy_from_slice(&side.addresses);
+    flow[12..].copy_from_slice(&side.ports);
+    Some((flow, place))
 }
 
 fn hash(flow: [u8; 16]) -> u64 {

@@ -1,6 +1,8 @@
 //! Verbs and creation for one or many guests: a job of the node for each guest, so that other clients' jobs come in
 //! between.
 
+use std::sync::Arc;
+
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::sync::oneshot;
 
@@ -20,24 +22,23 @@ impl Handle {
         asked: GuestAction,
     ) -> Result<impl Stream<Item = GuestOutcome> + Send + use<>> {
         let GuestAction { action, guests } = asked;
-        let asked = guests.clone();
+        let asked: Arc<[String]> = guests.clone().into();
         let selected = self
             .run(move |node| Ok(node.select_guests(&guests)))
             .await?;
         let handle = self.clone();
         let act = move |name: Result<String, (String, Error)>| {
-            let handle = handle.clone();
-            let (Ok(text) | Err((text, _))) = &name;
-            let place = asked.iter().position(|it| it == text);
+            let (handle, asked) = (handle.clone(), Arc::clone(&asked));
             async move {
                 let mut outcome = match name {
                     Ok(name) => handle.finish(name, action).await,
                     Err((pattern, error)) => GuestOutcome::of(pattern, Err(error)),
                 };
                 // That there is none is wrong with its name in the request.
-                if let (Some(at), Some(error)) = (place, &mut outcome.error)
+                if let Some(error) = &mut outcome.error
                     && error.kind == Kind::NotFound
                     && error.field.is_none()
+                    && let Some(at) = asked.iter().position(|it| *it == outcome.guest)
                 {
                     error.field = Some(format!("guests[{at}]"));
                 }

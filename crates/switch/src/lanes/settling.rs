@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Lanes;
 use crate::ids::PortIndex;
 use crate::protocol::PortId;
-use crate::settled::{SettledFlow, SettledFlows, Slot};
+use crate::settled::{PortSlot, SettledFlow, SettledFlows};
 use crate::worker::Passage;
 
 impl Lanes {
@@ -64,7 +64,7 @@ impl Lanes {
             return (Vec::new(), None);
         };
         let (flows, next) = settled.list(from);
-        let name = |(slot, generation): Slot| {
+        let name = |(slot, generation): PortSlot| {
             let id = self.member(slot)?.id;
             generation
                 .is_none_or(|it| it == id.generation)

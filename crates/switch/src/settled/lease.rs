@@ -192,7 +192,7 @@ impl SettledFlows {
             && now <= rule.until.load(Ordering::Relaxed)
     }
 
-    /// Remembers why a flow is not settled, for those who ask.
+    /// Remembers why a flow is not settled, for the list.
     pub(crate) fn refuse(&self, asked: Asked, why: Unsettled) {
         let mut state = self.locked();
         let was_empty = state.refusals.is_empty();

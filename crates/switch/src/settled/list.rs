@@ -60,7 +60,7 @@ impl<P> SettledFlow<P> {
 }
 
 /// A port: its slot, and its generation if another one may have the slot now.
-pub(crate) type Slot = (PortIndex, Option<Generation>);
+pub(crate) type PortSlot = (PortIndex, Option<Generation>);
 
 /// Source and destination.
 fn ends(addresses: [[u8; 4]; 2], ports: [[u8; 2]; 2]) -> [SocketAddrV4; 2] {
@@ -72,7 +72,7 @@ impl SettledFlows {
     /// A part of the list, from place `from` on, and the place where the next one begins.
     ///
     /// A port is named by its slot, and one of a flow that is not settled by its generation, too.
-    pub(crate) fn list(&self, from: u32) -> (Vec<SettledFlow<Slot>>, Option<u32>) {
+    pub(crate) fn list(&self, from: u32) -> (Vec<SettledFlow<PortSlot>>, Option<u32>) {
         let state = self.locked();
         let now = now();
         let mut flows = Vec::new();
@@ -114,7 +114,7 @@ impl SettledFlows {
 }
 
 impl super::Asked {
-    fn listed(&self, why: Unsettled) -> SettledFlow<Slot> {
+    fn listed(&self, why: Unsettled) -> SettledFlow<PortSlot> {
         let side = |side: &abi::settle::Side| {
             let [a, b, c, d, e, f, g, h] = side.addresses;
             let [i, j, k, l] = side.ports;

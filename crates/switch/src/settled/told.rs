@@ -21,8 +21,8 @@ impl SettledFlows {
         &self,
         to: PortIndex,
         frames: impl Iterator<Item = (u16, Key)>,
-        tell: &mut Vec<(PassedFrame, Key)>,
-    ) {
+    ) -> Vec<(PassedFrame, Key)> {
+        let mut tell = Vec::new();
         let mut state = self.locked();
         for (frame, key) in frames {
             let mut count = state.debts.take(&key, to);
@@ -57,6 +57,7 @@ impl SettledFlows {
             tell.push((frame, key));
         }
         self.owed.store(state.debts.len(), Ordering::Relaxed);
+        tell
     }
 
     /// Keeps for later what the guest of port `to` could not be told, since there was no room for the packet.

@@ -86,7 +86,7 @@ impl Refusals {
         self.0.is_empty()
     }
 
-    /// Adds one, or says anew why. With too many it is not remembered.
+    /// Adds a flow, or the reason anew. Further ones than [`REMEMBERED`] are left out.
     pub fn add(&mut self, asked: Asked, why: Unsettled, now: u64) {
         if self.0.len() < REMEMBERED || self.0.contains_key(&asked) {
             self.0.insert(asked, (why, now));
@@ -98,7 +98,7 @@ impl Refusals {
         self.0.remove(asked);
     }
 
-    /// Forgets those that guests spoke of no more for a while.
+    /// Forgets flows that no guest has named for a lease.
     pub fn forget_before(&mut self, now: u64) {
         self.0
             .retain(|_, (_, at)| now.saturating_sub(*at) < LEASE.as_nanos() as u64);

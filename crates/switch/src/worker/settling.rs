@@ -81,14 +81,11 @@ impl Worker {
         let Some(settled) = &table.settled else {
             return;
         };
-        let Some(domain) = table.ports.get(to).map(|port| port.domain) else {
-            return;
-        };
-        let Some(domain) = table.domains.get(domain) else {
+        let domain = table.ports.get(to).map(|port| port.domain);
+        let Some(domain) = domain.and_then(|domain| table.domains.get(domain)) else {
             return;
         };
         let batch = &mut forwarding.batch;
-        let mut tell = Vec::new();
         let key = |&i: &u16| {
             let head = batch.frames().get(usize::from(i))?.head();
             let (side, protocol) = Side::of_any(head)?;
@@ -96,8 +93,7 @@ impl Worker {
             let link = passage(table, from)?.interface;
             Some((i, key(link, &side, protocol)))
         };
-        settled.to_tell(to, which.iter().filter_map(key), &mut tell);
-        for (frame, key) in tell {
+        for (frame, key) in settled.to_tell(to, which.iter().filter_map(key)) {
             batch.passed.push(frame);
             forwarding.passed_keys.push(key);
         }
