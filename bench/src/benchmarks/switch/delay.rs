@@ -8,12 +8,15 @@
 //!
 //! **Sleeping**: this program is source and sink, on core 0. It sends one frame, waits until the frame
 //! returns by guest and switch, and pauses long enough for both to fall asleep. Lane and guest share
-//! core 1: one works while the other waits for it.
+//! core 1: one works while the other waits for it. A thread that waits on core 1 for an eventfd shows
+//! what the host's own wake-up takes of it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bench::median;
 use hdrhistogram::Histogram;
+use rustix::event::{EventfdFlags, eventfd};
 use serde_json::{Value, json};
 use switch::process::Switch;
 use vmm::{Isolation, Template};
@@ -44,11 +47,26 @@ const SINGLE: usize = 400;
 const PARTS: [f64; 2] = [0.1, 0.9];
 /// The walls that guests are behind.
 const GUESTS: [(&str, Isolation); 2] = [("vm", Isolation::Vm), ("process", Isolation::Process)];
-/// Paths of single frames, and the wall of a guest in them.
-const WALLS: [(&str, Option<Isolation>); 3] = [
-    ("switch", None),
-    ("switch, guest (VM), switch", Some(Isolation::Vm)),
-    ("switch, guest (process), switch", Some(Isolation::Process)),
+/// Who is awoken by one event after the other.
+#[derive(Clone, Copy)]
+enum Sleepers {
+    /// A thread on core 1 that waits for an eventfd: what the host's wake-up takes by itself.
+    Thread,
+    /// The switch, and a guest behind a wall.
+    Switch(Option<Isolation>),
+}
+
+const SLEEPERS: [(&str, Sleepers); 4] = [
+    ("host alone: a thread", Sleepers::Thread),
+    ("switch", Sleepers::Switch(None)),
+    (
+        "switch, guest (VM), switch",
+        Sleepers::Switch(Some(Isolation::Vm)),
+    ),
+    (
+        "switch, guest (process), switch",
+        Sleepers::Switch(Some(Isolation::Process)),
+    ),
 ];
 
 /// The delay of frames, in microseconds.
@@ -125,7 +143,7 @@ pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
         .collect();
     let mut capacities = vec![Vec::new(); guests.len()];
     let mut loads = vec![[const { Vec::new() }; PARTS.len()]; guests.len()];
-    let mut alone = vec![Vec::new(); WALLS.len()];
+    let mut alone = vec![Vec::new(); SLEEPERS.len()];
     for _ in 0..rounds {
         for (((_, wall), capacities), loads) in guests.iter().zip(&mut capacities).zip(&mut loads) {
             let capacity = load(template, *wall, None)?.arrived;
@@ -135,10 +153,11 @@ pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
                 loads.push((host, load(template, *wall, Some(part * capacity))?));
             }
         }
-        for ((_, wall), delays) in WALLS.iter().zip(&mut alone) {
-            match wall.map(|wall| template.wall(wall)) {
-                Some(Err(_)) => {}
-                _ => delays.push(sleeping(template, *wall)?),
+        for ((_, sleepers), delays) in SLEEPERS.iter().zip(&mut alone) {
+            match sleepers {
+                Sleepers::Thread => delays.push(bare()?),
+                Sleepers::Switch(Some(wall)) if template.wall(*wall).is_err() => {}
+                Sleepers::Switch(wall) => delays.push(sleeping(template, *wall)?),
             }
         }
     }
@@ -163,7 +182,7 @@ pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
             polling.push(row);
         }
     }
-    let asleep = WALLS
+    let asleep = SLEEPERS
         .iter()
         .zip(&alone)
         .filter(|(_, delays)| !delays.is_empty());
@@ -269,6 +288,44 @@ fn sleeping(template: &Template, wall: Option<Isolation>) -> Result<Delay, Failu
     };
     let before = move_to(0)?;
     let delays = single(&mut own);
+    rustix::thread::sched_setaffinity(None, &before)?;
+    delays
+}
+
+/// The time from a write to an eventfd until the thread that waits for it runs on the other core.
+fn bare() -> Result<Delay, Failure> {
+    let bell = eventfd(0, EventfdFlags::CLOEXEC)?;
+    // Nanoseconds from `started`; zero: not awake yet.
+    let (started, awake) = (Instant::now(), AtomicU64::new(0));
+    let elapsed = || started.elapsed().as_nanos() as u64;
+    let before = move_to(1)?;
+    let delays = std::thread::scope(|scope| -> Result<Delay, Failure> {
+        let sleeper = scope.spawn(|| {
+            for _ in 0..SINGLE {
+                if rustix::io::read(&bell, &mut [0; 8]).is_err() {
+                    return;
+                }
+                awake.store(elapsed(), Ordering::Release);
+            }
+        });
+        move_to(0)?;
+        let mut delays = histogram()?;
+        for _ in 0..SINGLE {
+            std::thread::sleep(PAUSE);
+            awake.store(0, Ordering::Relaxed);
+            let sent = elapsed();
+            rustix::io::write(&bell, &1u64.to_ne_bytes())?;
+            let woken = loop {
+                match awake.load(Ordering::Acquire) {
+                    0 if sleeper.is_finished() => return Err("the sleeper ended".into()),
+                    0 => std::hint::spin_loop(),
+                    at => break at,
+                }
+            };
+            delays.saturating_record(woken - sent);
+        }
+        Ok(Delay::of(&delays))
+    });
     rustix::thread::sched_setaffinity(None, &before)?;
     delays
 }

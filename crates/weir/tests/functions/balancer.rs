@@ -96,7 +96,7 @@ impl Farm {
 
     /// The number of the server that answers a client's new connection.
     fn page(&self) -> Option<usize> {
-        let fetch = self.clients.command("curl", "-s -m 2 http://203.0.113.10/");
+        let fetch = self.clients.command("curl", "-s -m 5 http://203.0.113.10/");
         let output = Runner::default().output(fetch, LIMIT).unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         text.strip_prefix("server ")?.parse().ok()
