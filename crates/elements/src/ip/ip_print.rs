@@ -111,7 +111,8 @@ impl IPPrint {
             write!(line, "{}: ", self.label)?;
         }
         if self.timestamp {
-            write!(line, "{}: ", Timestamp(packet.timestamp()))?;
+            line.put_time(Timestamp(packet.timestamp()));
+            line.put(": ");
         }
         if self.aggregate {
             write!(line, "#{}", packet.anno(AGGREGATE))?;
@@ -133,7 +134,7 @@ impl IPPrint {
             return Ok(());
         }
         let ip = Ipv4Packet::new_unchecked(header);
-        self.write_fields(line, &ip)?;
+        self.write_fields(line, &ip);
         let transport = Transport::of(&ip, packet);
         transport.write(line, cx, self.swap)?;
         if ip.is_fragment() {
@@ -148,12 +149,12 @@ impl IPPrint {
                 packet.data()
             };
             let most = dump.most.unwrap_or(bytes.len());
-            dump.form.write(line, bytes.get(..most).unwrap_or(bytes))?;
+            dump.form.write(line, bytes.get(..most).unwrap_or(bytes));
         }
         Ok(())
     }
 
-    fn write_fields(&self, line: &mut String, ip: &Ipv4Packet<&[u8]>) -> core::fmt::Result {
+    fn write_fields(&self, line: &mut String, ip: &Ipv4Packet<&[u8]>) {
         for (wanted, name, value) in [
             (self.ident, "id", ip.ident()),
             (self.ttl, "ttl", ip.ttl().into()),
@@ -161,10 +162,12 @@ impl IPPrint {
             (self.length, "length", ip.total_len()),
         ] {
             if wanted {
-                write!(line, "{name} {value} ")?;
+                line.put(name);
+                line.put(" ");
+                line.put_decimal(value);
+                line.put(" ");
             }
         }
-        Ok(())
     }
 
     /// What `CONTENTS`, `PAYLOAD` and `MAXLENGTH` ask for together.

@@ -53,7 +53,7 @@ impl IP6Print {
         }
         text.push_str("\n  ");
         for (i, byte) in (1..).zip(data.iter().take(self.nbytes as usize)) {
-            write!(text, "{byte:02x}")?;
+            text.put_hex(*byte);
             if i % ROW == 0 {
                 text.push_str("\n  ");
             } else if i % GROUP == 0 {

@@ -82,8 +82,9 @@ impl Element for Discard {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let Some(mut batch) = cx.pulled() else {
-            let size = if self.active { self.burst } else { 0 };
-            return self.pulling.pull(cx, size.into());
+            let size = if self.active { self.burst.into() } else { 0 };
+            let turns = cx.take_turns(task, size);
+            return self.pulling.pull(cx, size.saturating_mul(turns));
         };
         let pulled = batch.len();
         self.count += cx.pool().recycle(&mut batch);

@@ -80,7 +80,8 @@ impl Print {
             separator = ": ";
         }
         if self.timestamp {
-            write!(line, "{separator}{}", Timestamp(packet.timestamp()))?;
+            line.put(separator);
+            line.put_time(Timestamp(packet.timestamp()));
             separator = ": ";
         }
         write!(line, "{separator}{:4}", packet.total_len())?;
@@ -90,7 +91,7 @@ impl Print {
         if self.printanno {
             line.push_str(" | ");
             for byte in packet.annotations() {
-                write!(line, "{byte:02x}")?;
+                line.put_hex(*byte);
             }
         }
         let shown = packet.len().min(self.most);
@@ -98,15 +99,20 @@ impl Print {
             return Ok(());
         }
         line.push_str(" | ");
+        // Room for it all: two digits a byte, and the spaces.
+        line.reserve(3 * shown);
         for (i, byte) in packet.data()[..shown].iter().enumerate() {
             if self.contents == Contents::Hex {
-                let space = if i > 0 && i % 4 == 0 { " " } else { "" };
-                write!(line, "{space}{byte:02x}")?;
+                if i > 0 && i % 4 == 0 {
+                    line.push(' ');
+                }
+                line.put_hex(*byte);
             } else {
-                let space = if i % 8 == 0 { " " } else { "" };
+                if i % 8 == 0 {
+                    line.push(' ');
+                }
                 let printable = (b' '..=b'~').contains(byte);
-                let character = if printable { char::from(*byte) } else { '.' };
-                write!(line, "{space}{character}")?;
+                line.push(if printable { char::from(*byte) } else { '.' });
             }
         }
         Ok(())

@@ -104,7 +104,7 @@ fn scan<T: Integer>(text: &str, base: u32) -> Result<i128, Invalid> {
 /// beyond 64 bits.
 pub(super) fn scan_integer(text: &str, signed: bool, base: u32) -> Option<i128> {
     if matches!(base, 0 | 10)
-        && let Some(number) = plain_decimal(text)
+        && let Some(number) = plain_decimal(text.as_bytes())
     {
         return Some(number.into());
     }
@@ -136,8 +136,8 @@ pub(super) fn scan_integer(text: &str, signed: bool, base: u32) -> Option<i128> 
 }
 
 /// The number that up to 18 decimal digits stand for, without a zero in front: most numbers are such.
-fn plain_decimal(text: &str) -> Option<u64> {
-    let digits = text.as_bytes();
+#[inline]
+pub fn plain_decimal(digits: &[u8]) -> Option<u64> {
     if matches!(digits, [] | [b'0', _, ..]) || digits.len() > 18 {
         return None;
     }

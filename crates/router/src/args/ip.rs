@@ -11,7 +11,7 @@ impl Argument for Ipv4Addr {
     const KIND: &'static str = "IP address";
 
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
-        parse_ipv4_literal(text)
+        parse_ipv4_literal(text.as_bytes())
             .or_else(|| context.names.ip(text, context.element))
             .ok_or(Invalid::PARSE)
     }
@@ -28,7 +28,7 @@ impl Argument for Vec<Ipv4Addr> {
 }
 
 /// A dotted quad. Unlike the standard library's, it may have leading zeros.
-pub fn parse_ipv4_literal(text: &str) -> Option<Ipv4Addr> {
+pub fn parse_ipv4_literal(text: &[u8]) -> Option<Ipv4Addr> {
     match parse_quad_start(text)? {
         (octets, 4) => Some(octets.into()),
         _ => None,
@@ -36,10 +36,10 @@ pub fn parse_ipv4_literal(text: &str) -> Option<Ipv4Addr> {
 }
 
 /// The first bytes of a dotted quad, and how many they are (1 to 4).
-fn parse_quad_start(text: &str) -> Option<([u8; 4], u8)> {
+fn parse_quad_start(text: &[u8]) -> Option<([u8; 4], u8)> {
     let (mut octets, mut count) = ([0; 4], 0);
     let mut octet = None;
-    for byte in text.bytes() {
+    for &byte in text {
         octet = match byte {
             b'0'..=b'9' => Some(
                 octet
@@ -158,7 +158,7 @@ fn prefix_with_slash(text: &str, context: &Context<'_>) -> Option<Ipv4Prefix> {
     if address.is_empty() {
         return None;
     }
-    let (address, given_bytes) = match parse_quad_start(address) {
+    let (address, given_bytes) = match parse_quad_start(address.as_bytes()) {
         Some((octets, count)) => (Ipv4Addr::from(octets), count),
         None => (context.names.ip(address, context.element)?, 4),
     };

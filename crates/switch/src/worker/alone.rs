@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::wake_sets::WakeSet;
 use super::{Egress, Handoff, Parts, PortSetup, QueueSetup, Worker};
 use crate::counters::{LaneCounters, LaneStatus, PortStats};
 use crate::doorbell::Doorbell;
@@ -94,6 +95,8 @@ impl Alone {
 
     /// Goes round once, in a round that began at `now`, with a job that waits.
     pub fn round_with_a_job(&mut self, now: Instant) {
+        // A queue may have been quiet for so long that it sleeps.
+        self.worker.look(WakeSet::All, false).unwrap();
         self.worker.clock.now = now;
         self.waker.wake_for_job();
         self.worker.go_round();

@@ -101,10 +101,7 @@ impl File {
                 cx.kill(packet);
                 return Read::Nothing;
             }
-            Ok(Some(line)) => {
-                let text = click::text::decode(line);
-                make(&text, link, &cx.names(), &mut packet)
-            }
+            Ok(Some(line)) => make(line, link, &cx.names(), &mut packet),
         };
         if made.is_some() {
             return Read::Packet(packet);
@@ -118,30 +115,42 @@ impl File {
 }
 
 /// The fields of a line. `None` if it has fewer.
-fn fields(line: &str) -> Option<[&str; FIELDS]> {
-    let (mut fields, mut rest) = ([""; FIELDS], Some(line));
-    for field in &mut fields {
-        let here = rest?;
-        // Fields are too short for a search by vector.
-        let bar = here.bytes().position(|byte| byte == b'|');
-        let word = &here[..bar.unwrap_or(here.len())];
-        rest = bar.map(|bar| &here[bar + 1..]);
-        let is_trimmed = match word.as_bytes() {
-            [] => true,
-            [first, .., last] => first.is_ascii_graphic() && last.is_ascii_graphic(),
-            [only] => only.is_ascii_graphic(),
+fn fields(line: &[u8]) -> Option<[&[u8]; FIELDS]> {
+    let mut fields: [&[u8]; FIELDS] = [&[]; FIELDS];
+    let mut bars = memchr::memchr_iter(b'|', line);
+    let mut start = 0;
+    for (number, field) in fields.iter_mut().enumerate() {
+        let end = match bars.next() {
+            Some(bar) => bar,
+            None if number == FIELDS - 1 => line.len(),
+            None => return None,
         };
-        *field = if is_trimmed { word } else { word.trim() };
+        *field = &line[start..end];
+        start = end + 1;
     }
     Some(fields)
 }
 
+/// A number, or what stands for one.
+fn parse_number(word: &[u8], names: &Context<'_>) -> Option<u32> {
+    match plain_decimal(word) {
+        Some(number) => u32::try_from(number).ok(),
+        None => names.parse(click::text::decode(word).trim()).ok(),
+    }
+}
+
+/// An address, or what stands for one.
+fn parse_address(word: &[u8], names: &Context<'_>) -> Option<Ipv4Addr> {
+    let literal = parse_ipv4_literal(word);
+    literal.or_else(|| names.parse(click::text::decode(word).trim()).ok())
+}
+
 /// Writes the packet of a flow into `packet`, which is empty. `None` if the line makes no sense.
-fn make(line: &str, link: Link, names: &Context<'_>, packet: &mut Packet) -> Option<()> {
+fn make(line: &[u8], link: Link, names: &Context<'_>, packet: &mut Packet) -> Option<()> {
     let words = fields(line)?;
     let mut sense = 0;
     let mut number = |at: usize, most: u32| -> Option<u32> {
-        let n = names.parse::<u32>(words[at]).ok().filter(|n| *n <= most);
+        let n = parse_number(words[at], names).filter(|n| *n <= most);
         sense += usize::from(n.is_some());
         n
     };
@@ -153,7 +162,7 @@ fn make(line: &str, link: Link, names: &Context<'_>, packet: &mut Packet) -> Opt
     let tos = number(14, 255).unwrap_or(0) as u8;
     let ports = [number(9, 0xffff), number(10, 0xffff)].map(|port| port.unwrap_or(0) as u16);
     let flags = number(12, 255).unwrap_or(0) as u8;
-    let interface = |at: usize| names.parse::<u32>(words[at]).ok();
+    let interface = |at: usize| parse_number(words[at], names);
     let paint = match link {
         Link::Input => interface(3).map(|input| input.min(255)),
         Link::Output => interface(4).map(|output| output.min(255)),
@@ -162,7 +171,7 @@ fn make(line: &str, link: Link, names: &Context<'_>, packet: &mut Packet) -> Opt
             .map(|(input, output)| input.min(15) << 4 | output.min(15)),
     };
     sense += usize::from(paint.is_some());
-    let addresses = [0, 1].map(|at| names.parse::<Ipv4Addr>(words[at]).ok());
+    let addresses = [0, 1].map(|at| parse_address(words[at], names));
     sense += addresses.iter().flatten().count();
     if sense < SENSE {
         return None;
@@ -389,7 +398,7 @@ mod tests {
         fn any_line_is_read(words in proptest::collection::vec(prop_oneof!["[0-9]{1,12}", "[0-9.]{1,12}", ".{0,5}"], 0..20)) {
             let mut pool = Pool::heap(1);
             let mut packet = pool.empty().unwrap();
-            make(&words.join("|"), Link::Both, &Context::blank(), &mut packet);
+            make(words.join("|").as_bytes(), Link::Both, &Context::blank(), &mut packet);
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Packet bytes as IPPrint shows them.
 
-use core::fmt::Write;
-
 use crate::prelude::*;
 
 /// In which form.
@@ -40,7 +38,7 @@ impl Form {
     }
 
     /// Writes `bytes`, each line of them begun by a new line and two spaces.
-    pub fn write(self, line: &mut String, bytes: &[u8]) -> core::fmt::Result {
+    pub fn write(self, line: &mut String, bytes: &[u8]) {
         let (a_line, a_group) = match self {
             Form::Hex => (24, 4),
             Form::Ascii => (48, 8),
@@ -52,11 +50,10 @@ impl Form {
                 line.push(' ');
             }
             match self {
-                Form::Hex => write!(line, "{byte:02x}")?,
+                Form::Hex => line.put_hex(byte),
                 Form::Ascii if matches!(byte, b' '..=b'~') => line.push(byte.into()),
                 Form::Ascii => line.push('.'),
             }
         }
-        Ok(())
     }
 }

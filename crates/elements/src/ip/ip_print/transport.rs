@@ -65,7 +65,7 @@ impl<'p> Transport<'p> {
             IpProtocol::UDP => (self.write_udp(line), "udp"),
             IpProtocol::ICMP => (self.write_icmp(line, cx, swap), "icmp"),
             other => {
-                self.write_addresses(line)?;
+                self.write_addresses(line);
                 return write!(line, ": ip-proto-{other}");
             }
         };
@@ -75,25 +75,34 @@ impl<'p> Transport<'p> {
         }
     }
 
-    fn write_addresses(&self, line: &mut String) -> core::fmt::Result {
-        write!(line, "{} > {}", self.ip.source(), self.ip.destination())
+    fn write_addresses(&self, line: &mut String) {
+        line.put_address(self.ip.source());
+        line.put(" > ");
+        line.put_address(self.ip.destination());
     }
 
     /// Writes addresses and ports; or the addresses alone and, in a later fragment, `protocol`.
     /// Returns whether there are ports.
     fn write_ports(&self, line: &mut String, protocol: &str) -> Result<bool, Truncated> {
-        let (source, destination) = (self.ip.source(), self.ip.destination());
         if !self.ip.is_first_fragment() {
-            write!(line, "{source} > {destination}: {protocol}")?;
+            self.write_addresses(line);
+            line.put(": ");
+            line.put(protocol);
             return Ok(false);
         }
-        match ports(self.bytes) {
-            Some((from, to)) => write!(line, "{source}.{from} > {destination}.{to}: ")?,
-            None => {
-                write!(line, "{source} > {destination}: ")?;
-                return Err(Truncated);
-            }
-        }
+        let Some((from, to)) = ports(self.bytes) else {
+            self.write_addresses(line);
+            line.put(": ");
+            return Err(Truncated);
+        };
+        line.put_address(self.ip.source());
+        line.put(".");
+        line.put_decimal(from);
+        line.put(" > ");
+        line.put_address(self.ip.destination());
+        line.put(".");
+        line.put_decimal(to);
+        line.put(": ");
         Ok(true)
     }
 
@@ -148,12 +157,13 @@ impl<'p> Transport<'p> {
             return Err(Truncated);
         }
         let length = UdpPacket::new_unchecked(self.bytes).length();
-        write!(line, "udp {length}")?;
+        line.put("udp ");
+        line.put_decimal(length);
         Ok(())
     }
 
     fn write_icmp(&self, line: &mut String, cx: &Cx<'_>, swap: bool) -> Result<(), Truncated> {
-        self.write_addresses(line)?;
+        self.write_addresses(line);
         line.push_str(": ");
         if !self.ip.is_first_fragment() {
             line.push_str("icmp");

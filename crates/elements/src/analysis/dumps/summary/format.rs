@@ -142,14 +142,23 @@ impl Format {
         // Writing to memory does not fail.
         let _ = match self {
             Format::Nothing => Ok(()),
-            Format::Number(_) | Format::Link => write!(out, "{n}"),
-            Format::Address => write!(out, "{}", Ipv4Addr::from_bits(n as u32)),
+            Format::Number(_) | Format::Link => {
+                out.put_decimal(n);
+                Ok(())
+            }
+            Format::Address => {
+                out.put_address(Ipv4Addr::from_bits(n as u32));
+                Ok(())
+            }
             Format::Ether => match value {
                 Value::Ether(address) => write!(out, "{}", EtherAddress(*address)),
                 _ => Ok(()),
             },
             Format::EtherType => write!(out, "{n:04X}"),
-            Format::Time | Format::NanoTime => write!(out, "{}", Timestamp(n as i64)),
+            Format::Time | Format::NanoTime => {
+                out.put_time(Timestamp(n as i64));
+                Ok(())
+            }
             Format::Direction => match n {
                 0 => out.write_all(b">"),
                 1 => out.write_all(b"<"),
@@ -205,7 +214,10 @@ impl Format {
         let names = &build.names;
         let string = || core::str::from_utf8(text).ok();
         let number = |most: u64| -> Option<Value<'static>> {
-            let n: u64 = names.parse(string()?).ok()?;
+            let n = match plain_decimal(text) {
+                Some(n) => n,
+                None => names.parse(string()?).ok()?,
+            };
             (n <= most).then_some(Value::Number(n))
         };
         let found = |n: u64| Some(Value::Number(n));
@@ -213,7 +225,10 @@ impl Format {
             Format::Nothing | Format::Md5 | Format::Md5Hex => None,
             Format::Number(bytes) => number(most(bytes.into())),
             Format::Address => {
-                let address: Ipv4Addr = names.parse(string()?).ok()?;
+                let address = match parse_ipv4_literal(text) {
+                    Some(address) => address,
+                    None => names.parse::<Ipv4Addr>(string()?).ok()?,
+                };
                 found(address.to_bits().into())
             }
             Format::Ether => {

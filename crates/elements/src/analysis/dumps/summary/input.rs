@@ -63,7 +63,7 @@ impl Lines {
                 return Ok(any);
             }
             any = true;
-            let end = chunk.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let end = memchr::memchr2(b'\n', b'\r', chunk);
             let length = end.unwrap_or(chunk.len());
             let keep = length.min(LINE_MAX - self.line.len());
             self.line.extend_from_slice(&chunk[..keep]);

@@ -5,6 +5,7 @@
 use core::fmt;
 
 use click::{Location, config};
+use smallvec::SmallVec;
 
 use super::build::{Build, Flow};
 use super::input::{LINE_MAX, Lines};
@@ -377,12 +378,16 @@ impl Reader {
 
     /// Puts a line's values into a packet; returns whether there were any.
     fn inject_line(&self, line: &[u8], build: &mut Build<'_>) -> bool {
-        let mut words: Vec<&[u8]> = Vec::with_capacity(self.fields.len());
+        let mut words: SmallVec<[&[u8]; 16]> = SmallVec::new();
         let mut rest = line;
         while words.len() < self.fields.len() && !rest.is_empty() {
             let (word, after) = rest.split_at(end_of_word(rest));
             words.push(word);
-            rest = after.trim_ascii_start();
+            rest = match after {
+                // Most often one space is between.
+                [b' ', next @ ..] if next.first().is_some_and(u8::is_ascii_graphic) => next,
+                _ => after.trim_ascii_start(),
+            };
         }
         let mut any = false;
         for place in self.order.iter().map(|place| usize::from(*place)) {
