@@ -49,6 +49,8 @@ elementclass IP { $DATA | Source($DATA) -> MarkIPHeader(14) -> output }
 elementclass IP6 { $DATA | Source($DATA) -> MarkIP6Header(14) -> output }
 // Frames to be pulled, without end.
 elementclass Supply { $DATA | InfiniteSource(DATA $DATA, TIMESTAMP false) -> output }
+// $N frames to be pulled.
+elementclass Stock { $DATA | InfiniteSource(DATA $DATA, LIMIT $N, STOP true, TIMESTAMP false) -> output }
 // Stops after $N frames.
 elementclass End { input -> c :: Counter(COUNT_CALL $N stop) -> Discard }
 // Pulls, and stops after $N frames.
@@ -132,7 +134,7 @@ InfiniteSource(DATA $UDP, BURST 64) -> Queue(1024) -> DelayUnqueue(1ms) -> end
 == Discard
 Source($UDP) -> out
 == Discard, pull
-Supply($UDP) -> Counter(COUNT_CALL $N stop) -> Discard
+Stock($UDP) -> Discard
 == DropBroadcasts
 Source($UDP) -> DropBroadcasts -> out
 == DropBroadcasts, a broadcast
@@ -303,9 +305,9 @@ Source($UDP) -> Truncate(42) -> out
 == Truncate, EXTRA_LENGTH
 Source($UDP) -> Truncate(42, EXTRA_LENGTH true) -> out
 == Unqueue
-Supply($UDP) -> Unqueue -> end
+Stock($UDP) -> Unqueue -> out
 == Unqueue, BURST 8
-Supply($UDP) -> Unqueue(BURST 8) -> end
+Stock($UDP) -> Unqueue(BURST 8) -> out
 == Unqueue2
 Supply($UDP) -> Unqueue2(BURST 64, QUIET true) -> end
 == Unstrip

@@ -291,6 +291,9 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
     create(&bed.socket(), 0..BUSY)?;
     prepare_ping(&bed, &mut api)?;
     let mut prober = ping::Prober::enter(&bed.namespace)?;
+    // What IPv6 sends to all by itself, now and then, would wake all.
+    std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1")
+        .map_err(|error| format!("IPv6 in the namespace: {error}"))?;
     tell_addresses(&bed, &mut api, BUSY)?;
     let two: Vec<Ipv4Addr> = (0..BUSY).map(address).collect();
     let alone = Load::measure(&mut prober, bed.node.id(), &two, WINDOW)?;

@@ -151,7 +151,8 @@ impl Worker {
             }
             self.go_round();
             self.forwarding.flush();
-            if self.polling.is_time_to_notify() {
+            // A lane that slept has no stream of frames for which a wake-up would be worth waiting.
+            if rests || self.polling.is_time_to_notify() {
                 self.polling.notify(&mut self.table, &self.clock);
             }
         }

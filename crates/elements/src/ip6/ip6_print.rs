@@ -41,13 +41,12 @@ impl IP6Print {
         }
         let ip = Ipv6Packet::new_unchecked(header);
         let (source, destination) = (unparse::ip6(ip.source()), unparse::ip6(ip.destination()));
-        write!(
-            text,
-            "{source} -> {destination} plen {}, next {}, hlim {}",
-            ip.payload_len(),
-            ip.next_header(),
-            ip.hop_limit()
-        )?;
+        write!(text, "{source} -> {destination} plen ")?;
+        text.put_decimal(ip.payload_len());
+        text.put(", next ");
+        text.put_decimal(ip.next_header().0);
+        text.put(", hlim ");
+        text.put_decimal(ip.hop_limit());
         if !self.contents {
             return Ok(());
         }
@@ -67,7 +66,8 @@ impl IP6Print {
 impl Element for IP6Print {
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if let Some(header) = packet.network_header().filter(|bytes| bytes.len() >= 40) {
-            let mut text = String::new();
+            // Most lines are no longer.
+            let mut text = String::with_capacity(128);
             // Writing to a string cannot fail.
             let _ = self.describe(&mut text, header, packet.data());
             cx.chatter(text);

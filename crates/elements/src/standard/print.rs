@@ -67,7 +67,8 @@ pub struct Print {
 
 impl Print {
     fn line(&self, packet: &Packet) -> String {
-        let mut line = String::new();
+        // Room for most of what stands before the bytes.
+        let mut line = String::with_capacity(64);
         // Writing to a string cannot fail.
         let _ = self.write_line(&mut line, packet);
         line
