@@ -17,8 +17,7 @@ pub trait Digits {
         self.put(itoa::Buffer::new().format(number.into()));
     }
 
-    /// Appends a number in decimal with zeros in front, so that it has `digits` digits: 18 at most, of which it
-    /// has no more itself.
+    /// Appends a number of at most `digits` digits, 18 or fewer, in decimal, with zeros in front up to so many.
     #[inline]
     fn put_padded(&mut self, number: u64, digits: u32) {
         // Of the digits of a larger number, all but the first.
