@@ -154,17 +154,20 @@ impl<const BYTES: bool> Element for RateBucket<BYTES> {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.fill(cx.steady());
-        batch.filter(
-            &mut (self, cx),
-            |(bucket, _), packet| {
-                let passes = bucket.allows();
-                if passes {
-                    bucket.take(packet);
-                }
-                (!passes).then_some(())
-            },
-            |(_, cx), packet, ()| cx.emit(1, packet),
-        );
-        0
+        // No tokens come in meanwhile: behind the first packet that does not pass, none does.
+        let mut passing = 0;
+        for packet in batch.iter() {
+            if !self.allows() {
+                break;
+            }
+            self.take(packet);
+            passing += 1;
+        }
+        if passing == batch.len() {
+            return 0;
+        }
+        let pass = packet::first(passing);
+        let over = packet::first(batch.len()) & !pass;
+        cx.dispatch(batch, &[(0, pass), (1, over)])
     }
 }
