@@ -89,14 +89,10 @@ impl Element for Discard {
         let pulled = batch.len();
         self.count += cx.pool().recycle(&mut batch);
         cx.done(batch);
-        let all = self.pulling.came(pulled);
-        if self.pulling.is_under_way() {
-            return Ran::More;
+        match &self.pull {
+            Some((_, signal)) => self.pulling.goes_on(cx, pulled, task, signal),
+            None => Ran::Nothing,
         }
-        if all || matches!(&self.pull, Some((_, signal)) if cx.is_active(signal)) {
-            cx.schedule(task);
-        }
-        Ran::worked(pulled > 0)
     }
 }
 

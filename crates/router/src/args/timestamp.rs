@@ -4,7 +4,8 @@ use core::fmt;
 
 use super::decimal::Decimal;
 use super::units::split_seconds;
-use super::{Argument, Context, Invalid, Parser};
+use super::{Argument, Context, Digits, Invalid, Parser};
+use crate::prelude::*;
 
 const PER_SECOND: i64 = 1_000_000_000;
 
@@ -15,13 +16,9 @@ pub struct Timestamp(pub i64);
 /// As Click prints it: seconds with six decimals, or nine where it takes them.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.0 < 0 { "-" } else { "" };
-        let nanos = self.0.unsigned_abs();
-        let seconds = nanos / PER_SECOND as u64;
-        match nanos % PER_SECOND as u64 {
-            rest if rest % 1000 == 0 => write!(f, "{sign}{seconds}.{:06}", rest / 1000),
-            rest => write!(f, "{sign}{seconds}.{rest:09}"),
-        }
+        let mut text = String::new();
+        text.put_time(*self);
+        f.write_str(&text)
     }
 }
 
@@ -63,7 +60,6 @@ impl Parser<Timestamp> for TimestampArg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prelude::*;
 
     #[test]
     fn parsed_and_printed() {

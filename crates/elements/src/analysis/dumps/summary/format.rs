@@ -1,7 +1,6 @@
 //! How fields' values look: as text and as bytes.
 
 use std::borrow::Cow;
-use std::io::Write;
 
 use md5::{Digest, Md5};
 
@@ -139,74 +138,55 @@ impl Format {
     /// Writes `value`, of the packet `seen`, as text.
     pub fn print(self, value: &Value<'_>, seen: &Seen<'_>, out: &mut Vec<u8>) {
         let n = value.number();
-        // Writing to memory does not fail.
-        let _ = match self {
-            Format::Nothing => Ok(()),
-            Format::Number(_) | Format::Link => {
-                out.put_decimal(n);
-                Ok(())
+        match self {
+            Format::Nothing => {}
+            Format::Number(_) | Format::Link => out.put_decimal(n),
+            Format::Address => out.put_address(Ipv4Addr::from_bits(n as u32)),
+            Format::Ether => {
+                if let Value::Ether(address) = value {
+                    out.put(&EtherAddress(*address).to_string());
+                }
             }
-            Format::Address => {
-                out.put_address(Ipv4Addr::from_bits(n as u32));
-                Ok(())
-            }
-            Format::Ether => match value {
-                Value::Ether(address) => write!(out, "{}", EtherAddress(*address)),
-                _ => Ok(()),
-            },
-            Format::EtherType => write!(out, "{n:04X}"),
-            Format::Time | Format::NanoTime => {
-                out.put_time(Timestamp(n as i64));
-                Ok(())
-            }
+            Format::EtherType => out.put(&format!("{n:04X}")),
+            Format::Time | Format::NanoTime => out.put_time(Timestamp(n as i64)),
             Format::Direction => match n {
-                0 => out.write_all(b">"),
-                1 => out.write_all(b"<"),
-                n => write!(out, "{n}"),
+                0 => out.put(">"),
+                1 => out.put("<"),
+                n => out.put_decimal(n),
             },
-            Format::Fragment => out.write_all(&[fragment_letter(n)]),
+            Format::Fragment => out.push(fragment_letter(n)),
             Format::FragmentOffset => {
-                let more = if n & MORE_FRAGMENTS != 0 { "+" } else { "" };
-                let whole = if n & DONT_FRAGMENT != 0 { "!" } else { "" };
-                write!(out, "{}{more}{whole}", (n & OFFSET) * 8)
+                out.put_decimal((n & OFFSET) * 8);
+                out.put(if n & MORE_FRAGMENTS != 0 { "+" } else { "" });
+                out.put(if n & DONT_FRAGMENT != 0 { "!" } else { "" });
             }
             Format::Protocol => match n {
-                6 => out.write_all(b"T"),
-                17 => out.write_all(b"U"),
-                1 => out.write_all(b"I"),
-                n => write!(out, "{n}"),
+                6 => out.put("T"),
+                17 => out.put("U"),
+                1 => out.put("I"),
+                n => out.put_decimal(n),
             },
-            Format::Ecn => out.write_all(match n & 3 {
-                0 => b"no",
-                1 => b"ect1",
-                2 => b"ect2",
-                _ => b"ce",
+            Format::Ecn => out.put(match n & 3 {
+                0 => "no",
+                1 => "ect1",
+                2 => "ect2",
+                _ => "ce",
             }),
-            Format::IpOptions => {
-                ip_options::print(value.bytes(), out);
-                Ok(())
-            }
-            Format::TcpFlags => {
-                print_tcp_flags(n, out);
-                Ok(())
-            }
-            Format::TcpOptions(which) => {
-                tcp_options::print(value.bytes(), which, out);
-                Ok(())
-            }
+            Format::IpOptions => ip_options::print(value.bytes(), out),
+            Format::TcpFlags => print_tcp_flags(n, out),
+            Format::TcpOptions(which) => tcp_options::print(value.bytes(), which, out),
             Format::IcmpType { named } => print_named(Kind::IcmpType, named, n, seen, out),
             Format::IcmpCode { named } => {
-                print_named(Kind::IcmpCode(seen.icmp_type()), named, n, seen, out)
+                print_named(Kind::IcmpCode(seen.icmp_type()), named, n, seen, out);
             }
-            Format::Payload => out.write_all(click::config::quote(value.bytes()).as_bytes()),
-            Format::Md5 => {
-                print_digest(&Md5::digest(value.bytes()), out);
-                Ok(())
+            Format::Payload => out.put(&click::config::quote(value.bytes())),
+            Format::Md5 => print_digest(&Md5::digest(value.bytes()), out),
+            Format::Md5Hex => {
+                for byte in Md5::digest(value.bytes()) {
+                    out.put_hex(byte);
+                }
             }
-            Format::Md5Hex => Md5::digest(value.bytes())
-                .iter()
-                .try_for_each(|byte| write!(out, "{byte:02x}")),
-        };
+        }
     }
 
     /// Reads a value from text. `build` is the packet it is for.
@@ -440,18 +420,12 @@ fn parse_tcp_flags(text: &[u8]) -> Option<u64> {
     })
 }
 
-fn print_named(
-    kind: Kind,
-    named: bool,
-    n: u64,
-    seen: &Seen<'_>,
-    out: &mut Vec<u8>,
-) -> std::io::Result<()> {
+fn print_named(kind: Kind, named: bool, n: u64, seen: &Seen<'_>, out: &mut Vec<u8>) {
     let names = &seen.names;
     let name = named.then(|| names.names.name_of(kind, n as u32, names.element));
     match name.flatten() {
-        Some(name) => out.write_all(name.as_bytes()),
-        None => write!(out, "{n}"),
+        Some(name) => out.put(name),
+        None => out.put_decimal(n),
     }
 }
 
