@@ -1,8 +1,8 @@
 //! Dynamic polling: how long a quiet queue is polled before it sleeps.
 //!
-//! A sleeping queue costs nothing but a wake-up when a frame comes: a doorbell of 10 to 20 µs. So a
-//! queue is polled for a while after its last frame, about as long as a wake-up would take (its
-//! *idle timeout*). The timeout follows from the last sleep: it doubles if the queue was woken again
+//! A sleeping queue costs nothing but a wake-up when a frame comes: a doorbell, of 10 µs for a process and up to
+//! 100 µs for a guest under KVM, which sends nothing meanwhile. So a queue is polled for a while after its last frame,
+//! longer than a wake-up takes (its *idle timeout*): else each doorbell's pause would put it to sleep again. The timeout follows from the last sleep: it doubles if the queue was woken again
 //! soon, since polling on would have been better, and halves, down to none, if it slept long. (KVM's
 //! halt polling does the same for vCPUs.)
 //!
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Shortest idle timeout above 0.
 const TIMEOUT_MIN: Duration = Duration::from_micros(10);
 /// Longest idle timeout: above it, a wake-up is the smaller cost.
-const TIMEOUT_MAX: Duration = Duration::from_micros(80);
+const TIMEOUT_MAX: Duration = Duration::from_micros(200);
 /// Looks that a quiet queue gets while its lane is at work: 64 take about as long as half a wake-up.
 const LOOKS: u32 = 64;
 
