@@ -6,6 +6,7 @@
 //! region [share](Pool::share) its buffers. A packet dropped on another thread returns its buffer to
 //! the owner's remote list, which the pool collects when its own list is empty.
 
+mod cloning;
 mod free_list;
 mod returns;
 mod rings;
@@ -19,7 +20,6 @@ use core::ptr::{NonNull, copy_nonoverlapping};
 use free_list::FreeList;
 use returns::ReturnList;
 pub(crate) use returns::{Owner, give_back};
-use template::Line;
 pub use template::PacketTemplate;
 
 use crate::Batch;
@@ -282,66 +282,6 @@ impl Pool {
         if self.free.len() < count {
             self.exhausted += (count - self.free.len()) as u64;
         }
-    }
-
-    /// A copy of `packet`: data, annotations, header offsets, and the headroom from the first header
-    /// on, so that stripped headers can be unstripped.
-    #[inline]
-    pub fn clone(&mut self, packet: &Packet) -> Option<Packet> {
-        match packet.first_line() {
-            Some(first) => self.clone_lines(packet, first),
-            None => self.clone_moved(packet),
-        }
-    }
-
-    /// As [`clone`](Self::clone), of a packet whose copy is laid out as the packet is, from the cache line
-    /// `first` on.
-    #[inline]
-    fn clone_lines(&mut self, packet: &Packet, first: usize) -> Option<Packet> {
-        let buffer = self.buffer()?;
-        let meta = packet.meta();
-        let end = (meta.data as usize + meta.len as usize).div_ceil(64);
-        // SAFETY: the buffer is ours, and as long as the packet's. Both are whole cache lines, and all of their
-        // bytes are initialized.
-        unsafe {
-            let (from, to) = (packet.raw().cast::<Line>(), buffer.cast::<Line>());
-            for line in first..end.min(BUFFER / 64) {
-                to.add(line).write(from.add(line).read());
-            }
-            let mut copy = *meta;
-            copy.owner = (*buffer.as_ptr()).owner;
-            buffer.write(copy);
-            Some(Packet::from_raw(buffer))
-        }
-    }
-
-    /// As [`clone`](Self::clone), of a packet in a buffer of another size, or with an extension.
-    #[inline(never)]
-    pub(crate) fn clone_moved(&mut self, packet: &Packet) -> Option<Packet> {
-        let front = [
-            packet.mac_offset(),
-            packet.network_offset(),
-            packet.transport_offset(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-        .map_or(0, |at| (-at).max(0) as usize);
-        // Bytes stripped without a marked header are kept too, down to the headroom that every
-        // packet starts with.
-        let front = front
-            .max(packet.headroom().saturating_sub(HEADROOM))
-            .min(packet.headroom());
-        let whole = packet.data_from(front);
-        let mut copy = self.packet(HEADROOM, whole.len())?;
-        copy.data_mut().copy_from_slice(whole);
-        copy.pull(front);
-        copy.copy_meta(packet);
-        if packet.is_extended() && !self.clone_extension(packet, &mut copy) {
-            self.kill(copy);
-            return None;
-        }
-        Some(copy)
     }
 
     /// Frees a packet's buffer: the fast way, on the pool's own thread.

@@ -4,12 +4,7 @@ use crate::prelude::*;
 #[inline]
 pub(crate) fn copy(cx: &mut Cx<'_>, port: usize, batch: &Batch) {
     let mut copies = cx.batch();
-    for packet in batch.iter() {
-        // Where there is no buffer for a copy, this output goes without.
-        if let Some(copy) = cx.pool().clone(packet) {
-            let _ = copies.push(copy);
-        }
-    }
+    cx.pool().clone_all(batch, &mut copies);
     cx.push(port, copies);
 }
 

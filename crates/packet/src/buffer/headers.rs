@@ -49,14 +49,13 @@ impl Packet {
         const START: usize = META + HEADROOM;
         const { assert!(META.is_multiple_of(64)) };
         let meta = self.meta();
-        let header = |at: u16| match at {
-            0 => START,
-            at => usize::from(at),
-        };
-        let headers = header(meta.mac)
-            .min(header(meta.network))
-            .min(header(meta.transport));
-        let first = START.min(meta.data as usize).min(headers).max(META);
+        // One less than each: a header that is not set is behind all others.
+        let before = |at: u16| at.wrapping_sub(1);
+        let headers = before(meta.mac)
+            .min(before(meta.network))
+            .min(before(meta.transport))
+            .min(START as u16 - 1);
+        let first = (usize::from(headers) + 1).min(meta.data as usize).max(META);
         let usual =
             meta.capacity as usize == BUFFER && !meta.owner.is_null() && !self.is_extended();
         usual.then_some(first / 64)
