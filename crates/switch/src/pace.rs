@@ -1,10 +1,10 @@
 //! Dynamic polling: how long a quiet queue is polled before it sleeps.
 //!
 //! A sleeping queue costs nothing but a wake-up when a frame comes: a doorbell, of 10 µs for a process and up to
-//! 100 µs for a guest under KVM, which sends nothing meanwhile. So a queue is polled for a while after its last frame,
-//! longer than a wake-up takes (its *idle timeout*): else each doorbell's pause would put it to sleep again. The timeout follows from the last sleep: it doubles if the queue was woken again
-//! soon, since polling on would have been better, and halves, down to none, if it slept long. (KVM's
-//! halt polling does the same for vCPUs.)
+//! 100 µs for a guest under KVM, which sends nothing meanwhile. So a queue is polled for a while after its last frame
+//! (its *idle timeout*), longer than a wake-up takes: else each doorbell's pause would put it to sleep again. The
+//! timeout follows from the last sleep: it doubles if the queue was woken again soon, since polling on would have been
+//! better, and halves, down to none, if it slept long. (KVM's halt polling does the same for vCPUs.)
 //!
 //! While the lane has other frames to move, a look at a quiet queue costs next to nothing, and
 //! rounds are long. After one look a round, a sender that gets its processor a moment late would
