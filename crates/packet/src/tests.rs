@@ -3,6 +3,7 @@
 use std::vec::Vec;
 
 use proptest::prelude::*;
+use simd::Level;
 
 use crate::anno::{AGGREGATE, PAINT, VLAN_TCI};
 use crate::{
@@ -134,11 +135,44 @@ proptest! {
         prop_assert_eq!(copy.headroom(), like.headroom());
         let stripped = packet.headroom().min(pull);
         prop_assert_eq!(copy.data_from(stripped.min(copy.headroom())), packet.data_from(stripped.min(copy.headroom())));
-        for packet in [packet, copy, other] {
+        let mut batch = Batch::new();
+        prop_assert!(batch.push(packet).is_ok());
+        for level in Level::all() {
+            let mut copies = Batch::new();
+            pool.clone_all_at(level, &batch, &mut copies);
+            prop_assert_eq!(copies.len(), 1);
+            for together in copies.iter() {
+                prop_assert_eq!(together.data(), copy.data());
+                prop_assert_eq!(together.headroom(), copy.headroom());
+                prop_assert_eq!(together.annotations(), copy.annotations());
+                prop_assert_eq!(seen(together), seen(&copy));
+            }
+            pool.recycle(&mut copies);
+        }
+        pool.recycle(&mut batch);
+        for packet in [copy, other] {
             pool.kill(packet);
         }
         prop_assert_eq!(pool.outstanding(), 0);
     }
+}
+
+#[test]
+fn copies_of_a_batch_are_left_out_where_there_is_no_buffer() {
+    let mut pool = Pool::heap(5);
+    let mut batch = Batch::new();
+    for fill in 0..3 {
+        assert!(batch.push(numbered(&mut pool, fill)).is_ok());
+    }
+    let mut copies = Batch::new();
+    pool.clone_all(&batch, &mut copies);
+    assert_eq!(
+        copies.iter().map(|copy| copy.data()[0]).collect::<Vec<_>>(),
+        [0, 1]
+    );
+    pool.recycle(&mut copies);
+    pool.recycle(&mut batch);
+    assert_eq!(pool.outstanding(), 0);
 }
 
 #[test]

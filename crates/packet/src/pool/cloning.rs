@@ -31,7 +31,7 @@ impl Kernel for CloneAll<'_> {
             if let Some(next) = free.len().checked_sub(AHEAD).and_then(|at| free.get(at)) {
                 prefetch_buffer(*next);
             }
-            if let Some(copy) = self.pool.clone_now(packet) {
+            if let Some(copy) = self.pool.clone_inlined(packet) {
                 let _ = self.copies.push(copy);
             }
         }
@@ -43,23 +43,28 @@ impl Pool {
     /// on, so that stripped headers can be unstripped.
     #[inline]
     pub fn clone(&mut self, packet: &Packet) -> Option<Packet> {
-        self.clone_now(packet)
+        self.clone_inlined(packet)
     }
 
     /// Adds copies of packets to a batch, each as [`clone`](Self::clone) makes it. Where there is no buffer for a copy,
     /// it is left out.
     pub fn clone_all(&mut self, packets: &Batch, copies: &mut Batch) {
+        self.clone_all_at(Level::detected(), packets, copies);
+    }
+
+    /// As [`clone_all`](Self::clone_all), with the instructions of `level`.
+    pub(crate) fn clone_all_at(&mut self, level: Level, packets: &Batch, copies: &mut Batch) {
         let kernel = CloneAll {
             pool: self,
             packets,
             copies,
         };
-        simd::run(Level::detected(), kernel);
+        simd::run(level, kernel);
     }
 
     /// See [`clone`](Self::clone). It is compiled for the caller's instruction set.
     #[inline(always)]
-    fn clone_now(&mut self, packet: &Packet) -> Option<Packet> {
+    fn clone_inlined(&mut self, packet: &Packet) -> Option<Packet> {
         match packet.first_line() {
             Some(first) => self.clone_lines(packet, first),
             None => self.clone_moved(packet),
@@ -85,7 +90,7 @@ impl Pool {
             for line in first..end.min(BUFFER / 64) {
                 copy(line);
             }
-            (*buffer.as_ptr()).owner = self.owner.as_ptr().cast_const();
+            (*buffer.as_ptr()).owner = self.owner();
             Some(Packet::from_raw(buffer))
         }
     }

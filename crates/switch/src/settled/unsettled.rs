@@ -86,7 +86,7 @@ impl Refusals {
         self.0.is_empty()
     }
 
-    /// Adds a flow, or the reason anew. A flow that is one more than [`REMEMBERED`] is left out.
+    /// Adds a flow, or the reason anew. A flow beyond [`REMEMBERED`] is left out.
     pub fn add(&mut self, asked: Asked, why: Unsettled, now: u64) {
         if self.0.len() < REMEMBERED || self.0.contains_key(&asked) {
             self.0.insert(asked, (why, now));
