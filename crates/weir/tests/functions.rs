@@ -230,12 +230,17 @@ fn firewall(rules: &str, arguments: &[&str]) -> (Gateway, Namespace, Namespace, 
     let mut gateway = Gateway::new();
     let inside = gateway.host("inside", "10.1.0.2/24", Some("10.1.0.1"));
     let outside = gateway.host("outside", "10.2.0.2/24", Some("10.2.0.1"));
+    let running = firewall_of(&gateway, rules, arguments);
+    (gateway, inside, outside, running)
+}
+
+/// A firewall with rules from a file, in a gateway that has its hosts.
+fn firewall_of(gateway: &Gateway, rules: &str, arguments: &[&str]) -> gateway::Running {
     std::fs::create_dir_all(&gateway.run).unwrap();
     let file = gateway.run.join("rules");
     std::fs::write(&file, rules).unwrap();
     let rules = format!("rules={}", file.display());
-    let running = gateway.function("firewall", &[&["-p", &rules], arguments].concat());
-    (gateway, inside, outside, running)
+    gateway.function("firewall", &[&["-p", &rules], arguments].concat())
 }
 
 const RULES: &str = "allow from inside icmp type echo
@@ -291,6 +296,60 @@ fn the_firewall_allows_by_connection() {
     }
     let table = gateway.weir(&["read", "firewall", "connections.table"]);
     assert!(table.contains("6 closed (10.1.0.2, "), "{table}");
+}
+
+#[test]
+fn the_firewall_allows_ipv6_by_connection() {
+    const RULES: &str = "allow from inside icmp6 type echo
+allow from inside tcp dst port 80
+allow from inside udp dst net 2001:db8:2::/64
+reject from inside
+allow from outside tcp dst port 22 and dst host 2001:db8:1::2
+";
+    let mut gateway = Gateway::new();
+    let inside = host6(&mut gateway, "inside", "2001:db8:1::2/64", "2001:db8:1::1");
+    let outside = host6(&mut gateway, "outside", "2001:db8:2::2/64", "2001:db8:2::1");
+    let _running = firewall_of(&gateway, RULES, &[]);
+    assert!(reaches(&inside, "2001:db8:2::2"));
+    assert!(reaches(&inside, "2001:db8:1::1"));
+    assert!(is_cut_off(&outside, "2001:db8:1::2"));
+    assert!(connect(&inside, "[2001:db8:2::2]:80", &outside, "[::]:80").is_some());
+    assert!(connect(&outside, "[2001:db8:1::2]:22", &inside, "[::]:22").is_some());
+    assert_eq!(
+        connect(&outside, "[2001:db8:1::2]:80", &inside, "[::]:80"),
+        None
+    );
+    // What is rejected is refused at once, as prohibited.
+    let started = Instant::now();
+    let refused = within(path(&inside).as_ref(), || {
+        TcpStream::connect_timeout(&"[2001:db8:2::2]:443".parse().unwrap(), LIMIT)
+    });
+    let prohibited = std::io::ErrorKind::PermissionDenied;
+    assert_eq!(refused.unwrap_err().kind(), prohibited);
+    assert!(started.elapsed() < Duration::from_secs(2));
+    // Errors about what was sent, from the firewall and from the other side.
+    for (options, expected) in [
+        ("-t 1 2001:db8:2::2", "Time exceeded: Hop limit"),
+        ("2001:db8:9::1", "Destination unreachable: No route"),
+    ] {
+        let said = ping(&inside, &format!("-c 1 -W 2 {options}"));
+        assert!(said.contains(expected), "{said}");
+    }
+    let socket = bound(&inside, "[::]:0");
+    socket.connect("[2001:db8:2::2]:9").unwrap();
+    socket.send(b"nobody listens").unwrap();
+    let refused = socket.recv(&mut [0; 10]).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    let hits = gateway.weir(&["read", "firewall", "rules.hits"]);
+    for line in hits.lines() {
+        assert!(!line.starts_with("0 "), "{hits}");
+    }
+    let table = gateway.weir(&["read", "firewall", "connections.table"]);
+    assert!(table.contains("6 closed (2001:db8:1::2, "), "{table}");
+    // A source of the other side.
+    command(&outside, "ip", "addr add 2001:db8:1::9/128 dev lo");
+    ping(&outside, "-c 1 -W 1 -I 2001:db8:1::9 2001:db8:1::2");
+    assert!(number(&gateway, "firewall", "outside_spoofed6.count") >= 1);
 }
 
 #[test]

@@ -212,7 +212,11 @@ impl FlowIPLoadBalancer {
     fn open(&mut self, cx: &mut Cx<'_>, flow: u32) -> Option<()> {
         let tracker = self.tracker?;
         let keys = cx.reach(tracker, |tracker, _| tracker.keys(flow))?;
-        let (protocol, [key, _]) = keys?;
+        let (protocol, keys) = keys?;
+        let Some(key) = keys.opener4() else {
+            cx.reach(tracker, |tracker, _| tracker.refuse(flow));
+            return None;
+        };
         let of = match self.sticky {
             Stickiness::Connection => (protocol, key),
             Stickiness::Source => {

@@ -26,7 +26,20 @@ pub fn ip_filter<R: AsRef<str>>(
     outputs: usize,
     names: &dyn Names,
 ) -> Result<Compiled, Diagnostics> {
-    parse_rules(rules, outputs, names).finish()
+    parse_rules(rules, outputs, names, false).finish()
+}
+
+/// Compiles rules as [`ip_filter`] does, but for packets of both versions of IP: addresses may be IPv6's, too, and
+/// `icmp6` is a protocol. What the rules see of an IPv6 packet is its [flat](super::Flat) form.
+///
+/// # Errors
+/// As of [`ip_filter`].
+pub fn flow_filter<R: AsRef<str>>(
+    rules: &[R],
+    outputs: usize,
+    names: &dyn Names,
+) -> Result<Compiled, Diagnostics> {
+    parse_rules(rules, outputs, names, true).finish()
 }
 
 /// Parses an IPFilter's rules.
@@ -34,8 +47,9 @@ pub(super) fn parse_rules<'r, R: AsRef<str>>(
     rules: &'r [R],
     outputs: usize,
     names: &'r dyn Names,
+    both: bool,
 ) -> Compiler<'r> {
-    let mut compiler = Compiler::new(rules.len(), names);
+    let mut compiler = Compiler::new(rules.len(), names, both);
     for (number, rule) in rules.iter().enumerate() {
         let words = split(rule.as_ref());
         let Some((action, pattern)) = words.split_first() else {
@@ -61,7 +75,7 @@ pub fn ip_classifier<P: AsRef<str>>(
     patterns: &[P],
     names: &dyn Names,
 ) -> Result<Compiled, Diagnostics> {
-    let mut compiler = Compiler::new(patterns.len(), names);
+    let mut compiler = Compiler::new(patterns.len(), names, false);
     for (number, pattern) in patterns.iter().enumerate() {
         let words = split(pattern.as_ref());
         compiler.rule(number, &words, Some(number as u32));
@@ -87,9 +101,9 @@ pub(super) struct Compiler<'r> {
 }
 
 impl<'r> Compiler<'r> {
-    fn new(rules: usize, names: &'r dyn Names) -> Compiler<'r> {
+    fn new(rules: usize, names: &'r dyn Names, both: bool) -> Compiler<'r> {
         Compiler {
-            words: KnownWords::new(names),
+            words: KnownWords::new(names, both),
             expression: Expression::default(),
             rules: Rules::new(Layout::Ip),
             expressions: Vec::with_capacity(rules),

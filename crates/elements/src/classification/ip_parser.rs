@@ -16,7 +16,7 @@ mod values;
 
 use super::expression::{Expression, Joint, Mark};
 use super::instruction::Test;
-use super::ip_primitive::{HeaderWord, Kind, Primitive, Relation, Reporter, Side};
+use super::ip_primitive::{Field, HeaderWord, ICMP6, Kind, Primitive, Relation, Reporter, Side};
 use super::names::KnownWords;
 use crate::prelude::*;
 
@@ -243,7 +243,10 @@ impl<'a, 'r> Parser<'a, 'r> {
             }
             _ => {}
         }
-        let mut primitive = Primitive::default();
+        let mut primitive = Primitive {
+            both: self.names.both,
+            ..Primitive::default()
+        };
         let mut header = None;
         let mut at = self.qualifiers(first, &mut primitive, &mut header, &mut negated);
         if at != first {
@@ -304,7 +307,11 @@ impl<'a, 'r> Parser<'a, 'r> {
         while at < self.words.len() {
             let word = self.word(at);
             match self.lookup(word, Kind::None, None, false) {
-                Lookup::Type(kind) => {
+                Lookup::Type(mut kind) => {
+                    let is_icmp6 = primitive.protocol == Some(ICMP6);
+                    if kind == Kind::Field(Field::ICMP_TYPE) && is_icmp6 {
+                        kind = Kind::Field(Field::ICMP6_TYPE);
+                    }
                     primitive.set_kind(kind, &mut self.report);
                     if let Kind::Field(field) = kind
                         && field.protocol != 0

@@ -14,6 +14,7 @@ pub(super) const ICMP: i32 = 1;
 pub(super) const TCP: i32 = 6;
 pub(super) const UDP: i32 = 17;
 pub(super) const DCCP: i32 = 33;
+pub(super) const ICMP6: i32 = 58;
 /// Pseudo-protocols: TCP or UDP, any transport protocol, any payload.
 pub(super) const TCP_OR_UDP: i32 = 256;
 pub(super) const TRANSP: i32 = 258;
@@ -64,6 +65,10 @@ impl Field {
         offset: 0,
         bits: 8,
     };
+    pub(super) const ICMP6_TYPE: Field = Field {
+        protocol: ICMP6,
+        ..Field::ICMP_TYPE
+    };
     const TCP_WINDOW: Field = Field {
         protocol: TCP,
         offset: 14 * 8,
@@ -71,7 +76,7 @@ impl Field {
     };
 
     fn name(self) -> Option<&'static str> {
-        const NAMES: [(&str, Field); 9] = [
+        const NAMES: [(&str, Field); 10] = [
             ("ip len", Field::ip(2 * 8, 16)),
             ("ip id", Field::ip(4 * 8, 16)),
             ("ip vers", Field::ip(0, 4)),
@@ -81,6 +86,7 @@ impl Field {
             ("ip ttl", Field::ip(8 * 8, 8)),
             ("tcp win", Field::TCP_WINDOW),
             ("icmp type", Field::ICMP_TYPE),
+            ("icmp6 type", Field::ICMP6_TYPE),
         ];
         NAMES
             .iter()
@@ -183,6 +189,10 @@ pub(super) struct Primitive {
     pub protocol: Option<i32>,
     pub value: [u8; 6],
     pub mask: [u8; 6],
+    /// Of an IPv6 address, value and mask.
+    pub ip6: Option<[u128; 2]>,
+    /// Whether the packet may be of either version of IP.
+    pub both: bool,
 }
 
 /// An error has been reported.
@@ -216,6 +226,7 @@ pub(super) fn protocol_text(protocol: Option<i32>) -> String {
         4 => "ipip".into(),
         TCP => "tcp".into(),
         UDP => "udp".into(),
+        ICMP6 => "icmp6".into(),
         TCP_OR_UDP => "tcpudp".into(),
         TRANSP => "transp".into(),
         other => format!("ip proto {other}"),

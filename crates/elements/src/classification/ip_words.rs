@@ -138,6 +138,32 @@ fn prefix_mask(length: u32) -> u32 {
     !u32::MAX.checked_shr(length).unwrap_or(0)
 }
 
+/// Reads an IPv6 address or its name.
+pub(super) fn ip6_address(word: &str, names: &dyn Names) -> Option<u128> {
+    let bytes = match word.parse::<Ipv6Addr>() {
+        Ok(address) => Some(address.octets()),
+        Err(_) => names.ip6_address(word),
+    };
+    bytes.map(u128::from_be_bytes)
+}
+
+/// Reads `address/length` of IPv6, or a network's name: address and mask.
+pub(super) fn ip6_prefix(word: &str, names: &dyn Names) -> Option<[u128; 2]> {
+    let (address, length) = match word.rsplit_once('/') {
+        Some((address, length)) => {
+            let decimal = length.bytes().all(|byte| byte.is_ascii_digit());
+            let length = length.parse().ok().filter(|_| decimal);
+            (ip6_address(address, names)?, length?)
+        }
+        None => {
+            let (address, length) = names.ip6_prefix(word)?;
+            (u128::from_be_bytes(address), length)
+        }
+    };
+    let mask = !u128::MAX.checked_shr(length.into()).unwrap_or(0);
+    (length <= 128).then_some([address & mask, mask])
+}
+
 /// Reads an Ethernet address (six bytes in hexadecimal, joined by `:` or `-`)
 /// or its name.
 pub(super) fn ether_address(word: &str, names: &dyn Names) -> Option<[u8; 6]> {

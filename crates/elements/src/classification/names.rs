@@ -17,15 +17,18 @@ pub enum NumberName {
     TcpOption,
     /// An ICMP type.
     IcmpType,
+    /// An ICMPv6 type; only in patterns for both versions of IP.
+    Icmp6Type,
 }
 
 impl NumberName {
-    pub(super) const ALL: [NumberName; 5] = [
+    pub(super) const ALL: [NumberName; 6] = [
         NumberName::IpProtocol,
         NumberName::TcpPort,
         NumberName::UdpPort,
         NumberName::TcpOption,
         NumberName::IcmpType,
+        NumberName::Icmp6Type,
     ];
 }
 
@@ -51,6 +54,18 @@ pub trait Names {
         None
     }
 
+    /// The IPv6 address that `name` stands for.
+    fn ip6_address(&self, name: &str) -> Option<[u8; 16]> {
+        let _ = name;
+        None
+    }
+
+    /// The IPv6 network that `name` stands for: address and prefix length.
+    fn ip6_prefix(&self, name: &str) -> Option<([u8; 16], u8)> {
+        let _ = name;
+        None
+    }
+
     /// The Ethernet address that `name` stands for.
     fn ether_address(&self, name: &str) -> Option<[u8; 6]> {
         let _ = name;
@@ -63,9 +78,11 @@ pub(super) type Numbers = [Option<u32>; NumberName::ALL.len()];
 
 /// Names, with what was last asked of them. Rules use the same words again and
 /// again, most of which are no names, and each look-up goes through the tables
-/// of five kinds.
+/// of all kinds.
 pub(super) struct KnownWords<'r> {
     pub(super) names: &'r dyn Names,
+    /// Whether patterns are about IPv6 packets, too.
+    pub(super) both: bool,
     numbers: HashMap<&'r str, Numbers>,
 }
 
@@ -73,9 +90,10 @@ impl<'r> KnownWords<'r> {
     /// Most words that are kept: addresses are of no use again.
     const MAX: usize = 256;
 
-    pub(super) fn new(names: &'r dyn Names) -> KnownWords<'r> {
+    pub(super) fn new(names: &'r dyn Names, both: bool) -> KnownWords<'r> {
         KnownWords {
             names,
+            both,
             numbers: HashMap::new(),
         }
     }
@@ -88,7 +106,13 @@ impl<'r> KnownWords<'r> {
         if self.numbers.len() == Self::MAX {
             self.numbers.clear();
         }
-        let numbers = NumberName::ALL.map(|name| self.names.number(name, word));
+        let mut numbers = NumberName::ALL.map(|name| self.names.number(name, word));
+        if self.both {
+            if word == "icmp6" {
+                numbers[0] = Some(IpProtocol::ICMPV6.0.into());
+            }
+            numbers[5] = icmp6_type(word);
+        }
         self.numbers.insert(word, numbers);
         numbers
     }
@@ -103,7 +127,8 @@ impl Names for ProtocolNames {
     fn number(&self, kind: NumberName, name: &str) -> Option<u32> {
         match kind.table() {
             Some(table) => BUILT_IN.int(table, name, ""),
-            None => tcp_flag(name),
+            None if kind == NumberName::TcpOption => tcp_flag(name),
+            None => None,
         }
     }
 }
@@ -111,16 +136,29 @@ impl Names for ProtocolNames {
 static BUILT_IN: NameDatabase = NameDatabase::new();
 
 impl NumberName {
-    /// The table of a name database that has such names; TCP's flags are in none.
+    /// The table of a name database that has such names; TCP's flags and ICMPv6's types are in none.
     pub fn table(self) -> Option<Kind> {
         match self {
             NumberName::IpProtocol => Some(Kind::IpProtocol),
             NumberName::TcpPort => Some(Kind::TCP_PORT),
             NumberName::UdpPort => Some(Kind::UDP_PORT),
             NumberName::IcmpType => Some(Kind::IcmpType),
-            NumberName::TcpOption => None,
+            NumberName::TcpOption | NumberName::Icmp6Type => None,
         }
     }
+}
+
+/// The type of ICMPv6 (RFC 4443) with the name that ICMP's has.
+fn icmp6_type(name: &str) -> Option<u32> {
+    Some(match name {
+        "unreachable" => 1,
+        "toobig" => 2,
+        "timeexceeded" => 3,
+        "parameterproblem" => 4,
+        "echo" => 128,
+        "echo-reply" => 129,
+        _ => return None,
+    })
 }
 
 fn tcp_flag(name: &str) -> Option<u32> {

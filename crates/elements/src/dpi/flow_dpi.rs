@@ -207,12 +207,13 @@ impl FlowDPI {
             let keys = self
                 .tracker
                 .and_then(|tracker| cx.reach(tracker, |it, _| it.keys(number)));
-            if let Some((protocol, [key, _])) = keys.flatten() {
-                ends.push((protocol, key, state));
+            if let Some((protocol, keys)) = keys.flatten() {
+                ends.push((protocol, keys, state));
             }
         }
         listing(|out| {
-            ends.iter().try_for_each(|(protocol, key, state)| {
+            ends.iter().try_for_each(|(protocol, keys, state)| {
+                let key = keys.opener();
                 let found = &state.found;
                 let application = state
                     .application

@@ -27,6 +27,16 @@ impl Names for RouterNames<'_> {
         Some((prefix.address.octets(), prefix.mask.octets()))
     }
 
+    fn ip6_address(&self, name: &str) -> Option<[u8; 16]> {
+        let address = self.0.names.ip6(name, self.0.element);
+        address.as_ref().map(Ipv6Addr::octets)
+    }
+
+    fn ip6_prefix(&self, name: &str) -> Option<([u8; 16], u8)> {
+        let prefix = self.0.names.ip6_prefix(name, self.0.element)?;
+        Some((prefix.address.octets(), prefix.length))
+    }
+
     fn ether_address(&self, name: &str) -> Option<[u8; 6]> {
         let address = self.0.names.ether(name, self.0.element)?;
         Some(address.0)

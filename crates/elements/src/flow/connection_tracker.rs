@@ -1,10 +1,12 @@
 use super::connections::Connections;
+use super::ip6::{self, Pair};
 use super::probe::{Part, Probe, Unknown, probe};
 use super::state::{ACK, RST, SYN, State, Step, Timeouts};
 use super::windows::{SegmentNumbers, TcpReceiver};
-use super::{FlowManager, FlowUser, Tracker};
+use super::{FlowManager, FlowUser, Keys, Tracker};
 use crate::prelude::*;
 use crate::rewriter::flow::Direction;
+use crate::rewriter::headers::is_ip6;
 use crate::rewriter::key::FlowKey;
 
 /// Most connections, for which memory is allocated at once: some 400 MB.
@@ -33,9 +35,13 @@ const TICK: u64 = 1_000_000_000;
 /// headers that are cut short. Fragments are dropped too; put an IPReassembler in front. Packets
 /// must have their IP header marked.
 ///
+/// Connections over IPv6 are tracked as those over IPv4 are. ICMPv6 echo requests begin connections as ICMP's do;
+/// the messages of neighbor discovery and of multicast groups belong to none. Fragments over IPv6 are dropped.
+///
 /// A connection ends when it had no packet for the timeout of its state, or when an element behind
 /// refuses it. All memory is allocated when the router is initialized: about 150 bytes for each of
-/// CAPACITY connections, and more in the elements behind. When all are in use, a new connection
+/// CAPACITY connections, and more in the elements behind; but 32 bytes for the addresses of a connection over IPv6
+/// are allocated as they come. When all are in use, a new connection
 /// takes the place of the oldest TCP connection that is closed, or if there is none of the oldest that is
 /// not confirmed: one that had no reply, or no complete TCP handshake. If there is none, or none before
 /// the batch at hand, the packet is dropped. So
@@ -125,12 +131,19 @@ impl ConnectionTracker {
     #[read(expensive)]
     fn table(&self) -> Result<String, HandlerError> {
         listing(|out| {
-            self.table.iter().try_for_each(|(_, connection)| {
-                let (protocol, state) = (connection.protocol, connection.state);
-                let forward = connection.key(Direction::Forward);
-                let reply = connection.key(Direction::Reply);
+            self.table.iter().try_for_each(|(number, connection)| {
+                let (protocol, state) = (connection.protocol().0, connection.state);
                 let left = self.table.left(connection);
-                writeln!(out, "{protocol} {state} {forward} {reply} {left}")
+                match self.table.keys(number) {
+                    Some(Keys::Ip4([forward, reply])) => {
+                        writeln!(out, "{protocol} {state} {forward} {reply} {left}")
+                    }
+                    Some(Keys::Ip6(forward)) => {
+                        let reply = forward.reverse();
+                        writeln!(out, "{protocol} {state} {forward} {reply} {left}")
+                    }
+                    None => Ok(()),
+                }
             })
         })
     }
@@ -176,9 +189,14 @@ impl ConnectionTracker {
     /// Finds the connection of a packet, or begins it, and marks the packet.
     #[inline]
     fn track(&mut self, cx: &mut Cx<'_>, probe: &Probe, packet: &mut Packet) -> Option<Refusal> {
-        let found = self.table.find(probe.protocol, probe.key, probe.hash);
+        let pair = self.pair(packet, probe.part);
+        let (protocol, key, hash) = (probe.protocol, probe.key, probe.hash);
+        let found = match pair {
+            None => self.table.find(protocol, key, hash),
+            Some(pair) => self.table.find6(protocol, key, hash, pair),
+        };
         let Some((number, direction)) = found else {
-            return self.begin(cx, probe, packet);
+            return self.begin(cx, probe, pair, packet);
         };
         let reply = direction == Direction::Reply;
         let step = match (probe.part, self.table.get(number).map(|it| it.state)) {
@@ -198,7 +216,7 @@ impl ConnectionTracker {
                         self.table.end(number);
                         self.ended.push(number);
                         self.tell(cx);
-                        return self.begin(cx, probe, packet);
+                        return self.begin(cx, probe, pair, packet);
                     }
                 }
             }
@@ -206,12 +224,30 @@ impl ConnectionTracker {
         };
         self.table.touch(number);
         if step.0 != step.1 {
-            let timeout = self.timeouts.of(IpProtocol(probe.protocol), step.1);
+            let timeout = self.timeouts.of(IpProtocol(protocol), step.1);
             self.table.set_state(number, step.1, timeout);
         }
         packet.set_flow(Some(number));
         packet.set_flow_relation(reply, false);
         None
+    }
+
+    /// The addresses of an IPv6 packet's connection.
+    #[inline(always)]
+    fn pair(&self, packet: &Packet, part: Part) -> Option<Pair> {
+        match is_ip6(packet) {
+            true => ip6::addresses(packet, part),
+            false => None,
+        }
+    }
+
+    /// The numbers of a TCP segment.
+    #[inline(always)]
+    fn segment(&self, packet: &Packet) -> Option<SegmentNumbers> {
+        match is_ip6(packet) {
+            true => ip6::segment_numbers(packet),
+            false => SegmentNumbers::of(packet),
+        }
     }
 
     #[inline]
@@ -226,7 +262,7 @@ impl ConnectionTracker {
         if self.one_way && direction == Direction::Forward {
             return state.after_one_way_segment(flags);
         }
-        let segment = SegmentNumbers::of(packet);
+        let segment = self.segment(packet);
         let ends = segment.is_some_and(|it| self.table.note(number, direction, &it));
         state.after_segment(direction, flags, ends)
     }
@@ -241,21 +277,30 @@ impl ConnectionTracker {
 
     /// Begins the connection of its first packet.
     #[cold]
-    fn begin(&mut self, cx: &mut Cx<'_>, probe: &Probe, packet: &mut Packet) -> Option<Refusal> {
+    fn begin(
+        &mut self,
+        cx: &mut Cx<'_>,
+        probe: &Probe,
+        pair: Option<Pair>,
+        packet: &mut Packet,
+    ) -> Option<Refusal> {
         let state = match probe.part {
             Part::Segment(flags) if flags & (SYN | ACK | RST) == SYN => State::SynSent,
             Part::Segment(flags) if self.loose && flags & (SYN | RST) == 0 => State::New,
             Part::Packet | Part::Query => State::New,
             _ => return Some(Refusal::Invalid),
         };
-        let timeout = self.timeouts.of(IpProtocol(probe.protocol), state);
+        let (protocol, key, hash) = (probe.protocol, probe.key, probe.hash);
+        let timeout = self.timeouts.of(IpProtocol(protocol), state);
         let (ended, evicted) = (&mut self.ended, &mut self.evicted);
-        let added = self
-            .table
-            .add(probe.protocol, probe.key, probe.hash, timeout, |number| {
-                *evicted += 1;
-                ended.push(number);
-            });
+        let evicts = |number| {
+            *evicted += 1;
+            ended.push(number);
+        };
+        let added = match pair {
+            None => self.table.add(protocol, key, hash, timeout, evicts),
+            Some(pair) => self.table.add6(protocol, key, hash, pair, timeout, evicts),
+        };
         self.tell(cx);
         let Some(number) = added else {
             return Some(Refusal::Full);
@@ -263,7 +308,7 @@ impl ConnectionTracker {
         self.table.set_state(number, state, timeout);
         if matches!(probe.part, Part::Segment(_))
             && !self.one_way
-            && let Some(segment) = SegmentNumbers::of(packet)
+            && let Some(segment) = self.segment(packet)
         {
             self.table.note(number, Direction::Forward, &segment);
         }
@@ -315,6 +360,8 @@ impl Element for ConnectionTracker {
                  memory, as in --memory 32M"
             ))
         })?;
+        let seeds = [cx.random().next_u64(), cx.random().next_u64()];
+        self.table.addresses.seed(seeds);
         self.table.advance(Self::now(cx), |_| {});
         let timer = cx.timer();
         cx.schedule_after(timer, TICK);
@@ -331,11 +378,18 @@ impl Element for ConnectionTracker {
         // Here they need not be written before.
         let mut probes = core::mem::take(&mut self.probes);
         probes.extend(batch.iter().map(|packet| {
-            probe(packet).map(|probe| {
-                let hash = self.table.hash(probe.protocol, probe.key);
-                self.table.prefetch(hash);
-                Probe { hash, ..probe }
-            })
+            let (probe, hash) = match is_ip6(packet) {
+                false => {
+                    let probe = probe(packet)?;
+                    (probe, self.table.hash(probe.protocol, probe.key))
+                }
+                true => {
+                    let probe = self.table.addresses.probe(packet)?;
+                    (probe, self.table.hash6(probe.protocol, probe.key))
+                }
+            };
+            self.table.prefetch(hash);
+            Ok(Probe { hash, ..probe })
         }));
         for probe in probes.iter().flatten() {
             self.table.prefetch_connection(probe.hash);
@@ -387,10 +441,9 @@ impl Tracker for ConnectionTracker {
         }
     }
 
-    fn keys(&self, flow: u32) -> Option<(IpProtocol, [FlowKey; 2])> {
-        let connection = self.table.get(flow)?;
-        let keys = [Direction::Forward, Direction::Reply].map(|it| connection.key(it));
-        Some((IpProtocol(connection.protocol), keys))
+    fn keys(&self, flow: u32) -> Option<(IpProtocol, Keys)> {
+        let protocol = self.table.get(flow)?.protocol();
+        Some((protocol, self.table.keys(flow)?))
     }
 
     fn set_reply(&mut self, flow: u32, key: FlowKey) -> bool {

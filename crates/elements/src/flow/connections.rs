@@ -12,6 +12,8 @@ use crate::rewriter::flow::{Direction, Entry};
 use crate::rewriter::index::{Index, NoMemory};
 use crate::rewriter::key::FlowKey;
 
+use super::Keys;
+use super::ip6::{Addresses, FlowKey6, Pair};
 use super::state::{Claim, State};
 use super::windows::{SegmentNumbers, TcpWindows};
 
@@ -30,8 +32,8 @@ pub struct Connection {
     timeout: u32,
     /// The batch of its last packet.
     batch: u32,
-    /// IP protocol.
-    pub protocol: u8,
+    /// The IP protocol, and [`IP6`].
+    kind: u16,
     /// What its packets have shown so far.
     pub state: State,
     is_live: bool,
@@ -41,7 +43,20 @@ pub struct Connection {
 
 const _: () = assert!(size_of::<Connection>() == 64);
 
+/// What is added to the protocol of a connection over IPv6.
+const IP6: u16 = 0x100;
+
 impl Connection {
+    /// Its protocol.
+    pub fn protocol(&self) -> IpProtocol {
+        IpProtocol(self.kind as u8)
+    }
+
+    /// Whether it is over IPv6.
+    pub fn is_ip6(&self) -> bool {
+        self.kind & IP6 != 0
+    }
+
     /// The key of its packets in a direction.
     pub fn key(&self, direction: Direction) -> FlowKey {
         let d = direction as usize;
@@ -63,7 +78,7 @@ const FREE: Connection = Connection {
     last: 0,
     timeout: 0,
     batch: 0,
-    protocol: 0,
+    kind: 0,
     state: State::New,
     is_live: false,
     windows: TcpWindows::NEW,
@@ -74,6 +89,8 @@ const FREE: Connection = Connection {
 pub struct Connections {
     index: Index,
     connections: Vec<Connection>,
+    /// Those of connections over IPv6.
+    pub addresses: Addresses,
     /// Slots of the wheel, and free connections behind them.
     lists: Lists,
     /// Connections that make room for others: those that are over, and those that are not confirmed.
@@ -95,6 +112,7 @@ impl Connections {
             .map_err(|_| NoMemory)?;
         connections.resize(capacity, FREE);
         table.lists = Lists::new(capacity + SLOTS as usize + 1).map_err(|_| NoMemory)?;
+        table.addresses = Addresses::new(capacity)?;
         table.yielding = Lists::new(capacity + 2).map_err(|_| NoMemory)?;
         let free = table.free_list();
         for number in 0..capacity as u32 {
@@ -146,10 +164,16 @@ impl Connections {
         self.batch = self.batch.wrapping_add(1);
     }
 
-    /// A key's hash.
+    /// The hash of the key of an IPv4 connection.
     #[inline]
     pub fn hash(&self, protocol: u8, key: FlowKey) -> u64 {
         self.index.hash(protocol.into(), key)
+    }
+
+    /// The hash of the key of an IPv6 connection.
+    #[inline]
+    pub fn hash6(&self, protocol: u8, key: FlowKey) -> u64 {
+        self.index.hash(IP6 | u16::from(protocol), key)
     }
 
     /// Asks for the index's line of a hash.
@@ -168,16 +192,55 @@ impl Connections {
         }
     }
 
-    /// The connection of a key, and the direction of the key's packets.
+    /// The IPv4 connection of a key, and the direction of the key's packets.
     #[inline]
     pub fn find(&self, protocol: u8, key: FlowKey, hash: u64) -> Option<(u32, Direction)> {
+        self.find_kind(protocol.into(), key, hash, |_| true)
+    }
+
+    /// The IPv6 connection of a key and its addresses, and the direction of the key's packets.
+    #[inline]
+    pub fn find6(
+        &self,
+        protocol: u8,
+        key: FlowKey,
+        hash: u64,
+        pair: Pair,
+    ) -> Option<(u32, Direction)> {
+        self.find_kind(IP6 | u16::from(protocol), key, hash, |entry| {
+            self.addresses.get(entry.flow(), entry.direction()) == Some(pair)
+        })
+    }
+
+    #[inline(always)]
+    fn find_kind(
+        &self,
+        kind: u16,
+        key: FlowKey,
+        hash: u64,
+        has_addresses: impl Fn(Entry) -> bool,
+    ) -> Option<(u32, Direction)> {
         let is_it = |entry: u32| {
             let entry = Entry(entry);
             let connection = self.connections.get(entry.flow() as usize);
-            connection.is_some_and(|it| it.protocol == protocol && it.key(entry.direction()) == key)
+            connection.is_some_and(|it| it.kind == kind && it.key(entry.direction()) == key)
+                && has_addresses(entry)
         };
         let entry = Entry(self.index.find(hash, is_it)?);
         Some((entry.flow(), entry.direction()))
+    }
+
+    /// The keys of a connection's packets in either direction.
+    pub fn keys(&self, number: u32) -> Option<Keys> {
+        let connection = self.get(number)?;
+        if !connection.is_ip6() {
+            let directions = [Direction::Forward, Direction::Reply];
+            return Some(Keys::Ip4(directions.map(|it| connection.key(it))));
+        }
+        Some(Keys::Ip6(FlowKey6 {
+            addresses: self.addresses.get(number, Direction::Forward)?,
+            ports: connection.ports[Direction::Forward as usize],
+        }))
     }
 
     /// A connection by number.
@@ -222,7 +285,7 @@ impl Connections {
         }
     }
 
-    /// Adds a connection, whose first packet has `key`. If there is no room, the oldest connection that
+    /// Adds an IPv4 connection, whose first packet has `key`. If there is no room, the oldest connection that
     /// is over ends, or else the oldest that is not confirmed, unless they had a packet of this batch; its
     /// number goes to `evicted`.
     /// `None` if there is still no room, or another connection has the key of the replies.
@@ -234,8 +297,37 @@ impl Connections {
         timeout: u32,
         evicted: impl FnOnce(u32),
     ) -> Option<u32> {
+        self.add_kind(protocol.into(), key, hash, timeout, evicted)
+    }
+
+    /// The same of an IPv6 connection; `None` also if there is no memory for its addresses.
+    pub fn add6(
+        &mut self,
+        protocol: u8,
+        key: FlowKey,
+        hash: u64,
+        pair: Pair,
+        timeout: u32,
+        evicted: impl FnOnce(u32),
+    ) -> Option<u32> {
+        let number = self.add_kind(IP6 | u16::from(protocol), key, hash, timeout, evicted)?;
+        if !self.addresses.set(number, pair) {
+            self.end(number);
+            return None;
+        }
+        Some(number)
+    }
+
+    fn add_kind(
+        &mut self,
+        kind: u16,
+        key: FlowKey,
+        hash: u64,
+        timeout: u32,
+        evicted: impl FnOnce(u32),
+    ) -> Option<u32> {
         let reply = key.reverse();
-        let reply_hash = self.hash(protocol, reply);
+        let reply_hash = self.index.hash(kind, reply);
         let mut number = self.lists.next(self.free_list());
         if number == self.free_list() {
             number = self.first_to_yield()?;
@@ -247,7 +339,7 @@ impl Connections {
             last: self.now,
             timeout,
             batch: self.batch,
-            protocol,
+            kind,
             is_live: true,
             ..FREE
         };
@@ -286,12 +378,15 @@ impl Connections {
         }
     }
 
-    /// Gives the replies of a connection another key; false if another connection has it.
+    /// Gives the replies of an IPv4 connection another key; false if another connection has it.
     pub fn set_reply(&mut self, number: u32, key: FlowKey) -> bool {
         let Some(connection) = self.get(number).copied() else {
             return false;
         };
-        let protocol = connection.protocol;
+        if connection.is_ip6() {
+            return false;
+        }
+        let protocol = connection.protocol().0;
         let hash = self.hash(protocol, key);
         let found = self.find(protocol, key, hash);
         if found.is_some() {
@@ -308,19 +403,27 @@ impl Connections {
     }
 
     /// Takes over the connections of another table, by their numbers; those whose numbers are beyond this
-    /// one's capacity end. Only while this one is empty.
+    /// one's capacity end, and those over IPv6 if there is no memory. Only while this one is empty.
     pub fn take_over(&mut self, old: &mut Connections) {
         if self.capacity() == old.capacity() {
             return core::mem::swap(self, old);
         }
+        self.addresses.make_keys_as(&old.addresses);
         (self.now, self.batch) = (old.now, old.batch);
         for (number, connection) in old.iter() {
-            let Some(slot) = self.connections.get_mut(number as usize) else {
+            if number >= self.capacity() {
                 break;
+            }
+            let pair = old.addresses.get(number, Direction::Forward);
+            let has_place =
+                !connection.is_ip6() || pair.is_some_and(|pair| self.addresses.set(number, pair));
+            let slot = self.connections.get_mut(number as usize);
+            let Some(slot) = slot.filter(|_| has_place) else {
+                continue;
             };
             *slot = *connection;
             for direction in [Direction::Forward, Direction::Reply] {
-                let hash = self.hash(connection.protocol, connection.key(direction));
+                let hash = self.index.hash(connection.kind, connection.key(direction));
                 self.index.insert(hash, Entry::new(number, direction).0);
             }
             self.count += 1;
@@ -332,7 +435,7 @@ impl Connections {
             };
             let mut number = old.yielding.next(list);
             while number != list {
-                if number < self.capacity() {
+                if self.get(number).is_some() {
                     self.yield_as(number, claim);
                 }
                 number = old.yielding.next(number);
@@ -383,7 +486,7 @@ impl Connections {
         }
         let connection = *connection;
         for direction in [Direction::Forward, Direction::Reply] {
-            let hash = self.hash(connection.protocol, connection.key(direction));
+            let hash = self.index.hash(connection.kind, connection.key(direction));
             self.index.remove(hash, Entry::new(number, direction).0);
         }
         self.yielding.unlink(number);

@@ -4,10 +4,11 @@ use router::memory::RESERVE;
 
 use super::rules::{self, Action, Wrong};
 use super::{FlowStates, FlowUser, Tracker};
-use crate::classification::{NO_MEMORY, Program, headers, ip_filter};
+use crate::classification::{Flat, NO_MEMORY, Program, flow_filter, headers};
 use crate::filters::compile::RouterNames;
 use crate::filters::dispatch::{DROP, send};
 use crate::prelude::*;
+use crate::rewriter::headers::is_ip6;
 
 /// Passes connections that its rules allow.
 ///
@@ -18,7 +19,9 @@ use crate::prelude::*;
 /// compared with the rules one by one.
 ///
 /// RULES is text with a rule on each line: an action, `from` and a side unless the rule is about all
-/// sides, and a pattern of IPFilter unless it is about all packets. The actions are `allow`, `deny`,
+/// sides, and a pattern of IPFilter unless it is about all packets. Addresses may be IPv6's, too, and `icmp6`
+/// with its types is a protocol; a pattern without addresses is about both versions of IP, of which `vers 4` and
+/// `vers 6` are one. The actions are `allow`, `deny`,
 /// and `reject`, whose packets leave by the output after those of the sides, for an ICMPError. `#`
 /// begins a comment. There are 16384 rules at most; they are compiled, and the time per connection
 /// hardly grows with their number.
@@ -53,7 +56,8 @@ pub struct FlowFirewall {
     /// The rules.
     #[arg(positional, name = "RULES")]
     text: String,
-    /// The sides' names, in the order of the inputs; the inputs' numbers if they are not given.
+    /// The sides' names, in the order of the inputs, of which several may be of one side; the inputs' numbers if
+    /// they are not given.
     #[arg(with = words, kind = "words")]
     sides: Vec<String>,
     /// Packets of connections that were allowed by rules before the present ones.
@@ -134,6 +138,8 @@ struct Rules {
     hits: Vec<Hits>,
     /// A program for each side, which leads to a rule's number.
     programs: Vec<Program>,
+    /// The program of each input.
+    program_of: Vec<usize>,
 }
 
 /// How often a rule matched.
@@ -153,7 +159,7 @@ impl Rules {
     ) -> Result<Rules, Refusal> {
         // The text, its rules' lines and patterns, and what is kept of each rule.
         let lines = text.lines().count();
-        if !spare(3 * text.len() + 384 * lines + RESERVE) {
+        if !spare(3 * text.len() + 512 * lines + RESERVE) {
             return Err(Refusal::NoMemory(lines.min(rules::RULES_MAX)));
         }
         let rules = rules::parse(text)?;
@@ -171,15 +177,22 @@ impl Rules {
             lines: rules.iter().map(|rule| rule.text.to_string()).collect(),
             hits: alloc::vec![Hits::default(); rules.len()],
             programs: Vec::with_capacity(sides.len()),
+            program_of: Vec::with_capacity(sides.len()),
         };
-        for side in sides {
+        for (input, side) in sides.iter().enumerate() {
+            if let Some(first) = sides[..input].iter().position(|it| it == side) {
+                let program = compiled.program_of[first];
+                compiled.program_of.push(program);
+                continue;
+            }
+            compiled.program_of.push(compiled.programs.len());
             let concerns = |rule: &rules::Rule<'_>| rule.side.is_none_or(|it| it == side);
             let own = (0..).zip(&rules).filter(|(_, rule)| concerns(rule));
             let texts: Vec<String> = own
                 .clone()
                 .map(|(number, rule): (u32, _)| format!("{number} {}", rule.pattern))
                 .collect();
-            let done = ip_filter(&texts, rules.len(), names).map_err(|said| {
+            let done = flow_filter(&texts, rules.len(), names).map_err(|said| {
                 let first = said.0.into_iter().next();
                 let (rule, text) = first.map_or((None, String::new()), |it| (it.pattern, it.text));
                 if text == NO_MEMORY {
@@ -198,7 +211,11 @@ impl Rules {
 
     /// What the rules say of a packet from a side, and which does.
     fn decide(&self, side: usize, packet: &Packet) -> Option<(Action, u16)> {
-        let number = self.programs.get(side)?.classify(&headers(packet))?;
+        let program = self.programs.get(*self.program_of.get(side)?)?;
+        let number = match is_ip6(packet) {
+            false => program.classify(&headers(packet))?,
+            true => program.classify(&Flat::of(packet)?.headers(packet))?,
+        };
         Some((*self.actions.get(number)?, number as u16))
     }
 }

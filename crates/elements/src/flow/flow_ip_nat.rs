@@ -284,7 +284,11 @@ impl FlowIPNAT {
             return;
         };
         let keys = cx.reach(tracker, |tracker, _| tracker.keys(flow)).flatten();
-        let Some((protocol, [key, _])) = keys else {
+        let Some((protocol, keys)) = keys else {
+            return;
+        };
+        let Some(key) = keys.opener4() else {
+            cx.reach(tracker, |tracker, _| tracker.refuse(flow));
             return;
         };
         let opened = match port {

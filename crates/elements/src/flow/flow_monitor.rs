@@ -342,7 +342,10 @@ impl FlowMonitor {
             None => {
                 let tracker = self.tracker;
                 let keys = tracker.and_then(|tracker| cx.reach(tracker, |it, _| it.keys(flow)));
-                let Some((protocol, [key, _])) = keys.flatten() else {
+                let Some((protocol, keys)) = keys.flatten() else {
+                    return;
+                };
+                let Some(key) = keys.opener4() else {
                     return;
                 };
                 (state.ends, state.began) = (Some((protocol, key)), now);

@@ -16,11 +16,13 @@
 use crate::prelude::*;
 use crate::rewriter::key::FlowKey;
 
+use ip6::FlowKey6;
 use windows::{SegmentNumbers, TcpReceiver};
 
 pub(crate) mod connections;
 mod ftp;
 pub(crate) mod intact;
+pub(crate) mod ip6;
 mod mappings;
 #[cfg(test)]
 mod nat_tests;
@@ -32,6 +34,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub(crate) mod top;
+#[cfg(test)]
+mod tracking6_tests;
 #[cfg(test)]
 mod tracking_tests;
 pub(crate) mod translation;
@@ -65,13 +69,40 @@ impl Interface for dyn FlowManager {
     const NAME: &'static str = "FlowManager";
 }
 
+/// The keys of a connection's packets.
+#[derive(Clone, Copy, Debug)]
+pub enum Keys {
+    /// Over IPv4, those of the side that opened it, and of its replies.
+    Ip4([FlowKey; 2]),
+    /// Over IPv6, those of the side that opened it.
+    Ip6(FlowKey6),
+}
+
+impl Keys {
+    /// Those of the side that opened the connection.
+    pub fn opener(&self) -> &dyn core::fmt::Display {
+        match self {
+            Keys::Ip4([key, _]) => key,
+            Keys::Ip6(key) => key,
+        }
+    }
+
+    /// The same over IPv4.
+    pub fn opener4(self) -> Option<FlowKey> {
+        match self {
+            Keys::Ip4([key, _]) => Some(key),
+            Keys::Ip6(_) => None,
+        }
+    }
+}
+
 /// A flow manager whose flows are connections: packets of both directions.
 pub trait Tracker {
     /// Ends a connection, at the latest before the next batch of packets; until then its state stays.
     fn refuse(&mut self, flow: u32);
 
-    /// The protocol of a connection, and the keys of its packets in either direction.
-    fn keys(&self, flow: u32) -> Option<(IpProtocol, [FlowKey; 2])>;
+    /// The protocol of a connection, and the keys of its packets.
+    fn keys(&self, flow: u32) -> Option<(IpProtocol, Keys)>;
 
     /// Has another key tell the packets of a connection that answer; false if that is another
     /// connection's.

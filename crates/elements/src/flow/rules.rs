@@ -1,10 +1,10 @@
 //! A firewall's rules: one a line, of which the first that matches decides.
 //!
 //! `ACTION [from SIDE] [PATTERN]`, where the action is `allow`, `deny` or `reject`, the side is the name
-//! of one of the firewall's inputs, and the pattern is one of IPFilter's; without a pattern, the rule
-//! matches every packet. `#` begins a comment.
+//! of one of the firewall's inputs, and the pattern is one of IPFilter's, with addresses of both versions of IP;
+//! without a pattern, the rule matches every packet. `#` begins a comment.
 
-use crate::classification::{Names, ProtocolNames, ip_filter};
+use crate::classification::{Names, ProtocolNames, flow_filter};
 use crate::prelude::*;
 
 /// What a rule does with a packet.
@@ -103,7 +103,7 @@ pub fn check(text: &str) -> Option<Wrong> {
 /// What is wrong with a rule's pattern.
 pub fn check_pattern(rule: &Rule<'_>, names: &dyn Names) -> Option<Wrong> {
     let texts = [format!("allow {}", rule.pattern)];
-    let said = ip_filter(&texts, 1, names).err()?;
+    let said = flow_filter(&texts, 1, names).err()?;
     let reason = said.0.into_iter().next()?;
     Some((rule.line, reason.text))
 }

@@ -222,7 +222,7 @@ impl Timeouts {
             (IpProtocol::TCP, state) => self.tcp.of(state),
             (IpProtocol::UDP, State::Replied) => self.udp,
             (IpProtocol::UDP, _) => self.udp_opening,
-            (IpProtocol::ICMP, _) => self.icmp,
+            (IpProtocol::ICMP | IpProtocol::ICMPV6, _) => self.icmp,
             _ => self.other,
         }
     }

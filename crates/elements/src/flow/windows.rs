@@ -35,20 +35,27 @@ impl SegmentNumbers {
     #[inline]
     pub fn of(packet: &Packet) -> Option<SegmentNumbers> {
         let (ip, transport) = headers::parts(packet)?;
+        let total = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
+        let length = total.saturating_sub(packet.network_header_len() as u32);
+        Self::read(transport, length)
+    }
+
+    /// The same, of the bytes of a segment that are there; `length` is how many it has.
+    #[inline]
+    pub fn read(transport: &[u8], length: u32) -> Option<SegmentNumbers> {
         let header: &[u8; 20] = transport.first_chunk()?;
         let number = |at: usize| {
             u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
         };
         let flags = header[13];
-        let total = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
-        let headers = packet.network_header_len() as u32 + u32::from(header[12] >> 4) * 4;
+        let header_length = u32::from(header[12] >> 4) * 4;
         let controls = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
         Some(SegmentNumbers {
             flags,
             sequence: number(4),
             acknowledgment: number(8),
             window: u16::from_be_bytes([header[14], header[15]]),
-            length: total.saturating_sub(headers) + controls,
+            length: length.saturating_sub(header_length) + controls,
             scale: match flags & SYN {
                 0 => None,
                 _ => scale(transport),

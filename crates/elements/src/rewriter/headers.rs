@@ -24,6 +24,13 @@ pub fn parts_mut(packet: &mut Packet) -> Option<(&mut [u8; 20], &mut [u8])> {
     Some((ip.first_chunk_mut()?, rest))
 }
 
+/// Whether a packet is IPv6.
+#[inline(always)]
+pub fn is_ip6(packet: &Packet) -> bool {
+    let header = packet.network_header().unwrap_or_default();
+    header.first().is_some_and(|first| first >> 4 == 6)
+}
+
 /// Whether an IP header is that of a whole packet or of a first fragment.
 #[inline(always)]
 pub fn is_first(ip: &[u8; 20]) -> bool {

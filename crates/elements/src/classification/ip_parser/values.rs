@@ -1,10 +1,12 @@
 //! Values, masks and names.
 
 use super::super::ip_primitive::{
-    Field, GivenMask, HeaderWord, ICMP, Kind, Primitive, Relation, TCP, TCP_OR_UDP, TypeWord, UDP,
-    kind_text, protocol_text, type_word,
+    Field, GivenMask, HeaderWord, ICMP, ICMP6, Kind, Primitive, Relation, TCP, TCP_OR_UDP,
+    TypeWord, UDP, kind_text, protocol_text, type_word,
 };
-use super::super::ip_words::{ether_address, int32, integer, ip_address, ip_prefix, uint32};
+use super::super::ip_words::{
+    ether_address, int32, integer, ip_address, ip_prefix, ip6_address, ip6_prefix, uint32,
+};
 use super::super::names::NumberName;
 use super::{Lookup, Parser};
 use crate::prelude::*;
@@ -105,6 +107,20 @@ impl<'r> Parser<'_, 'r> {
             primitive.set_number(Kind::Int, number as u32);
             return true;
         }
+        if self.names.both && header != Some(HeaderWord::Ether) {
+            let host = ip6_address(word, self.names.names).map(|address| [address, u128::MAX]);
+            if let Some(ip6) = host {
+                (primitive.ip6, primitive.data) = (Some(ip6), Kind::Host);
+            }
+            if (host.is_none() || primitive.kind == Kind::Net)
+                && let Some(ip6) = ip6_prefix(word, self.names.names)
+            {
+                (primitive.ip6, primitive.data) = (Some(ip6), Kind::Net);
+            }
+            if primitive.ip6.is_some() {
+                return true;
+            }
+        }
         let pad = |[a, b, c, d]: [u8; 4]| [a, b, c, d, 0, 0];
         if header != Some(HeaderWord::Ether) {
             let host = ip_address(word, self.names.names);
@@ -179,7 +195,7 @@ impl<'r> Parser<'_, 'r> {
         if found.iter().all(Option::is_none) {
             return Lookup::Unknown;
         }
-        let mut suits = [false; 5];
+        let mut suits = [false; KINDS.len()];
         for (i, (its_kind, protocols)) in KINDS.iter().enumerate() {
             let protocol_suits = protocols.is_empty()
                 || protocol.is_none_or(|protocol| protocols.contains(&protocol));
@@ -195,7 +211,7 @@ impl<'r> Parser<'_, 'r> {
             return Lookup::Value(KINDS[i].0, found[i].unwrap_or(0));
         }
         if report {
-            let choices: Vec<String> = (0..5)
+            let choices: Vec<String> = (0..KINDS.len())
                 .filter(|&i| found[i].is_some())
                 .map(|i| format!("‘{}’", described(KINDS[i].0, protocol, word)))
                 .collect();
@@ -220,6 +236,7 @@ const KINDS: [(Kind, &[i32]); NumberName::ALL.len()] = [
     (Kind::Port, &[UDP, TCP_OR_UDP]),
     (Kind::TcpOption, &[TCP, TCP_OR_UDP]),
     (Kind::Field(Field::ICMP_TYPE), &[ICMP]),
+    (Kind::Field(Field::ICMP6_TYPE), &[ICMP6]),
 ];
 
 fn described(kind: Kind, protocol: Option<i32>, word: &str) -> String {

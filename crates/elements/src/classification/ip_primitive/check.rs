@@ -137,7 +137,9 @@ impl Primitive {
         }
         self.kind = Kind::Host;
         match mask {
-            Some(mask) if matches!(mask.kind, Kind::Int | Kind::Host) => self.mask = mask.bytes,
+            Some(mask) if matches!(mask.kind, Kind::Int | Kind::Host) && self.ip6.is_none() => {
+                self.mask = mask.bytes;
+            }
             Some(_) => return Err(self.wrong("bad mask", report)),
             None => {}
         }

@@ -1,6 +1,7 @@
 //! A checked primitive's tests.
 
 use super::super::expression::{Compare, Expression, Joint};
+use super::super::flat;
 use super::super::instruction::{NETWORK, TRANSPORT, Test};
 use super::{Kind, Primitive, Relation, Side, TCP, TCP_OR_UDP, UDP, word};
 
@@ -21,11 +22,7 @@ impl Primitive {
             out.push_test(Test::new(FRAGMENT_WORD, 0, 0x1fff));
         }
         match self.kind {
-            Kind::Host => self.push_sides(out, |this, source, out| {
-                let offset = NETWORK + if source { 12 } else { 16 };
-                let value = word(&this.value).swap_bytes();
-                out.push_test(Test::new(offset, value, word(&this.mask).swap_bytes()));
-            }),
+            Kind::Host => self.push_sides(out, Primitive::push_address),
             Kind::Ether => self.push_sides(out, Primitive::push_ether),
             Kind::Port => self.push_sides(out, |this, source, out| {
                 this.push_comparison(out, TRANSPORT, if source { 16 } else { 0 }, false);
@@ -90,6 +87,37 @@ impl Primitive {
         }
     }
 
+    fn push_address(&self, source: bool, out: &mut Expression) {
+        let mark = out.open();
+        if let Some([value, mask]) = self.ip6 {
+            push_version(6, out);
+            let first = NETWORK
+                + if source {
+                    flat::SOURCE
+                } else {
+                    flat::DESTINATION
+                };
+            for (offset, shift) in (first..).step_by(4).zip([96, 64, 32, 0]) {
+                let (value, mask) = ((value >> shift) as u32, (mask >> shift) as u32);
+                if mask != 0 {
+                    out.push_test(Test::new(offset, value, mask));
+                }
+            }
+        } else {
+            let offset = NETWORK + if source { 12 } else { 16 };
+            let (value, mask) = (
+                word(&self.value).swap_bytes(),
+                word(&self.mask).swap_bytes(),
+            );
+            // An IPv6 packet has 0.0.0.0 there.
+            if self.both && value & mask == 0 {
+                push_version(4, out);
+            }
+            out.push_test(Test::new(offset, value, mask));
+        }
+        out.close_all(mark);
+    }
+
     fn push_ether(&self, source: bool, out: &mut Expression) {
         let mark = out.open();
         let ([a, b, c, d, e, f], [m, n, o, p, q, r]) = (self.value, self.mask);
@@ -132,6 +160,10 @@ impl Primitive {
             out.negate_present(mark);
         }
     }
+}
+
+fn push_version(version: u32, out: &mut Expression) {
+    out.push_test(Test::new(NETWORK, version << 28, 0xf << 28));
 }
 
 fn push_protocol(protocol: i32, out: &mut Expression) {

@@ -293,7 +293,7 @@ proptest! {
         let actions = ["allow", "deny", "1", "2"];
         let rules: Vec<String> =
             patterns.iter().map(|(action, p)| format!("{} {p}", actions[*action])).collect();
-        let parsed = parse_rules(&rules, 3, &ProtocolNames);
+        let parsed = parse_rules(&rules, 3, &ProtocolNames, false);
         prop_assert!(!parsed.diagnostics.has_errors(), "{}", parsed.diagnostics);
         let packets: Vec<Headers<'_>> = frames
             .iter()
@@ -419,7 +419,7 @@ fn large_rule_sets_keep_their_order() {
         };
         rules.push(rule);
     }
-    let parsed = parse_rules(&rules, 3, &ProtocolNames);
+    let parsed = parse_rules(&rules, 3, &ProtocolNames, false);
     assert!(!parsed.diagnostics.has_errors(), "{}", parsed.diagnostics);
     let program = Program::compile(parsed.rules.clone(), &parsed.expressions);
     assert_eq!(program.form(), Form::ClassRows);

@@ -1,0 +1,51 @@
+//! IPv6 packets in the form that patterns for both versions of IP look at.
+
+use super::headers::Headers;
+use crate::prelude::*;
+
+/// Where the source address begins, in bytes from the start of the flat header.
+pub(super) const SOURCE: u16 = 20;
+/// Where the destination address begins.
+pub(super) const DESTINATION: u16 = SOURCE + 16;
+/// Length of the flat header.
+const HEADER: usize = DESTINATION as usize + 16;
+/// Most bytes of the upper layer that patterns look at: a TCP header with all options.
+const UPPER: usize = 60;
+
+/// An IPv6 packet's headers as an IPv4 packet would have them.
+///
+/// Version, traffic class, length, hop limit and protocol, which is that of the upper layer, are where IPv4 has
+/// them; identification and fragment are 0, and so are the addresses. IPv6's follow, and then the upper layer.
+pub struct Flat {
+    bytes: [u8; HEADER + UPPER],
+    length: usize,
+}
+
+impl Flat {
+    /// The flat form of a packet; `None` if it is not IPv6, or its extension headers are wrong.
+    pub fn of(packet: &Packet) -> Option<Flat> {
+        let ip = Ipv6Packet::new_quoted(packet.network_header()?).ok()?;
+        let upper = ip.extensions().upper_layer().ok()?;
+        let mut bytes = [0; HEADER + UPPER];
+        let header: &mut [u8; HEADER] = bytes.first_chunk_mut()?;
+        (header[0], header[1]) = (0x60, ip.traffic_class());
+        let total = ip.payload_len().saturating_add(40);
+        header[2..4].copy_from_slice(&total.to_be_bytes());
+        (header[8], header[9]) = (ip.hop_limit(), upper.protocol.0);
+        header[usize::from(SOURCE)..][..16].copy_from_slice(&ip.source().octets());
+        header[usize::from(DESTINATION)..].copy_from_slice(&ip.destination().octets());
+        let rest = ip.payload().get(upper.at - 40..).unwrap_or_default();
+        let rest = rest.get(..UPPER).unwrap_or(rest);
+        bytes[HEADER..][..rest.len()].copy_from_slice(rest);
+        Some(Flat {
+            bytes,
+            length: HEADER + rest.len(),
+        })
+    }
+
+    /// As programs look at it, with the packet's MAC header.
+    pub fn headers<'a>(&'a self, packet: &'a Packet) -> Headers<'a> {
+        let mac = packet.mac_header().unwrap_or(&[]);
+        Headers::ip(&self.bytes[..self.length], HEADER).with_mac(mac)
+    }
+}

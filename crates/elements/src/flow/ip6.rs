@@ -1,0 +1,270 @@
+//! Connections over IPv6.
+//!
+//! The [key](FlowKey) of an IPv6 packet has a number in the place of each address, made from the address with a
+//! secret. Others may have the same number, so addresses are compared too where keys are equal.
+
+use core::fmt;
+
+use router::memory::{RESERVE, spare};
+
+use crate::prelude::*;
+use crate::rewriter::flow::Direction;
+use crate::rewriter::index::NoMemory;
+use crate::rewriter::key::FlowKey;
+
+use super::probe::{Part, Probe, Unknown};
+use super::state::are_flags_valid;
+use super::windows::SegmentNumbers;
+
+/// Source and destination.
+pub type Pair = [Ipv6Addr; 2];
+
+/// What tells a flow's packets from others: source and destination, address and port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowKey6 {
+    /// The addresses.
+    pub addresses: Pair,
+    /// The source port in the upper half, the destination port in the lower.
+    pub ports: u32,
+}
+
+impl FlowKey6 {
+    /// The key of the packets that answer.
+    pub fn reverse(self) -> FlowKey6 {
+        let [source, destination] = self.addresses;
+        FlowKey6 {
+            addresses: [destination, source],
+            ports: self.ports.rotate_left(16),
+        }
+    }
+}
+
+/// `(2001:db8::1, 1024, 2001:db8::2, 80)`.
+impl fmt::Display for FlowKey6 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [source, destination] = self.addresses;
+        let (from, to) = (self.ports >> 16, self.ports & 0xffff);
+        write!(f, "({source}, {from}, {destination}, {to})")
+    }
+}
+
+/// Connections that get room for their addresses at once: 32 KB.
+const CHUNK: usize = 1024;
+
+/// The addresses of connections by their numbers. Room is made for [some](CHUNK) at a time, when the first
+/// connection over IPv6 among them begins.
+#[derive(Default)]
+pub struct Addresses {
+    seeds: [u64; 2],
+    /// Source and destination of the packets of the side that opened the connection.
+    chunks: Vec<Vec<[[u8; 16]; 2]>>,
+}
+
+impl Addresses {
+    /// For so many connections.
+    pub fn new(capacity: usize) -> Result<Addresses, NoMemory> {
+        let mut addresses = Addresses::default();
+        let (chunks, count) = (&mut addresses.chunks, capacity.div_ceil(CHUNK));
+        chunks.try_reserve_exact(count).map_err(|_| NoMemory)?;
+        chunks.resize_with(count, Vec::new);
+        Ok(addresses)
+    }
+
+    /// Makes keys unpredictable. Only while there are none.
+    pub fn seed(&mut self, seeds: [u64; 2]) {
+        self.seeds = seeds;
+    }
+
+    /// Has keys be those that `old` makes.
+    pub fn make_keys_as(&mut self, old: &Addresses) {
+        self.seeds = old.seeds;
+    }
+
+    /// The number of an address: two that meet cannot be made without the secrets.
+    #[inline(always)]
+    fn number(&self, address: Ipv6Addr) -> u32 {
+        let bits = address.to_bits();
+        let (a, b) = (
+            (bits >> 64) as u64 ^ self.seeds[0],
+            bits as u64 ^ self.seeds[1],
+        );
+        let product = u128::from(a) * u128::from(b);
+        let folded = (product >> 64) as u64 ^ product as u64;
+        (folded >> 32) as u32 ^ folded as u32
+    }
+
+    /// The key of packets with a pair of addresses, and ports.
+    #[inline]
+    fn key(&self, [source, destination]: Pair, ports: u32) -> FlowKey {
+        let (source, destination) = (self.number(source), self.number(destination));
+        FlowKey {
+            addresses: u64::from(source) << 32 | u64::from(destination),
+            ports,
+        }
+    }
+
+    /// Notes a connection's addresses; false if there is no memory.
+    pub fn set(&mut self, number: u32, pair: Pair) -> bool {
+        let number = number as usize;
+        let Some(chunk) = self.chunks.get_mut(number / CHUNK) else {
+            return false;
+        };
+        if chunk.is_empty() {
+            let bytes = size_of::<Pair>() * CHUNK;
+            if !spare(bytes + RESERVE) || chunk.try_reserve_exact(CHUNK).is_err() {
+                return false;
+            }
+            chunk.resize(CHUNK, [[0; 16]; 2]);
+        }
+        chunk[number % CHUNK] = pair.map(|address| address.octets());
+        true
+    }
+
+    /// The addresses of a connection's packets in a direction.
+    #[inline]
+    pub fn get(&self, number: u32, direction: Direction) -> Option<Pair> {
+        let number = number as usize;
+        let pair = self.chunks.get(number / CHUNK)?.get(number % CHUNK)?;
+        let [source, destination] = pair.map(Ipv6Addr::from_octets);
+        Some(match direction {
+            Direction::Forward => [source, destination],
+            Direction::Reply => [destination, source],
+        })
+    }
+
+    /// What an IPv6 packet is, and its key; the hash is yet to be computed.
+    pub fn probe(&self, packet: &Packet) -> Result<Probe, Unknown> {
+        let header = packet.network_header().ok_or(Unknown::Invalid)?;
+        let (ip, upper) = upper(header)?;
+        let pair = [ip.source(), ip.destination()];
+        let bytes = ip.payload().get(upper.at - HEADER..).unwrap_or_default();
+        let ports = ports(bytes);
+        let (protocol, pair, ports, part) = match upper.protocol {
+            IpProtocol::TCP => {
+                let flags = bytes.first_chunk::<20>().map_or(0, |header| header[13]);
+                let ports = ports.filter(|_| are_flags_valid(flags));
+                (upper.protocol, pair, ports, Part::Segment(flags))
+            }
+            IpProtocol::ICMPV6 => self.icmp(pair, bytes)?,
+            protocol if protocol.has_ports() => (protocol, pair, ports, Part::Packet),
+            protocol => (protocol, pair, Some(0), Part::Packet),
+        };
+        Ok(Probe {
+            hash: 0,
+            key: self.key(pair, ports.ok_or(Unknown::Invalid)?),
+            protocol: protocol.0,
+            part,
+        })
+    }
+
+    /// Protocol, addresses, ports and part of an ICMPv6 message.
+    fn icmp(
+        &self,
+        pair: Pair,
+        icmp: &[u8],
+    ) -> Result<(IpProtocol, Pair, Option<u32>, Part), Unknown> {
+        let icmp: &[u8] = icmp.get(..8).map_or(&[], |_| icmp);
+        let Some(&[kind, _, _, _, high, low, ..]) = icmp.first_chunk::<8>() else {
+            return Err(Unknown::Invalid);
+        };
+        let identifier = u32::from(u16::from_be_bytes([high, low]));
+        // The identifier stands for the port of the side that asks.
+        match kind {
+            ECHO => Ok((
+                IpProtocol::ICMPV6,
+                pair,
+                Some(identifier << 16),
+                Part::Query,
+            )),
+            ECHO_REPLY => Ok((IpProtocol::ICMPV6, pair, Some(identifier), Part::Answer)),
+            1..=4 => {
+                let quoted = quoted(icmp)?;
+                let [source, destination] = quoted.addresses;
+                let ports = Some(quoted.ports.rotate_left(16));
+                Ok((quoted.protocol, [destination, source], ports, Part::Error))
+            }
+            _ => Err(Unknown::Invalid),
+        }
+    }
+}
+
+/// Length of the fixed header.
+const HEADER: usize = 40;
+/// Types of ICMPv6 (RFC 4443).
+const ECHO: u8 = 128;
+/// See [`ECHO`].
+const ECHO_REPLY: u8 = 129;
+
+/// The ports at the start of an upper layer, which must have 8 bytes.
+fn ports(bytes: &[u8]) -> Option<u32> {
+    let &[a, b, c, d, ..] = bytes.first_chunk::<8>()?;
+    Some(u32::from_be_bytes([a, b, c, d]))
+}
+
+/// A packet's header, and where its upper layer is.
+fn upper(header: &[u8]) -> Result<(Ipv6Packet<&[u8]>, UpperLayer), Unknown> {
+    let ip = Ipv6Packet::new_quoted(header).map_err(|_| Unknown::Invalid)?;
+    let protocol = ip.next_header();
+    if !protocol.is_extension() {
+        let upper = UpperLayer {
+            protocol,
+            at: HEADER,
+            fragment: None,
+        };
+        return Ok((ip, upper));
+    }
+    let upper = ip.extensions().upper_layer();
+    let upper = upper.map_err(|_| Unknown::Invalid)?;
+    match upper.fragment {
+        // Whole all the same (RFC 6946).
+        Some(fragment) if fragment.offset != 0 || fragment.more => Err(Unknown::Fragment),
+        _ => Ok((ip, upper)),
+    }
+}
+
+/// What an ICMPv6 error quotes of a packet.
+struct Quoted {
+    protocol: IpProtocol,
+    addresses: Pair,
+    ports: u32,
+}
+
+fn quoted(icmp: &[u8]) -> Result<Quoted, Unknown> {
+    let (ip, upper) = upper(icmp.get(8..).unwrap_or_default()).map_err(|_| Unknown::Invalid)?;
+    let bytes = ip.payload().get(upper.at - HEADER..).unwrap_or_default();
+    let ports = match upper.protocol {
+        IpProtocol::ICMPV6 => match bytes.first_chunk::<8>() {
+            Some(&[ECHO, _, _, _, high, low, ..]) => {
+                u32::from(u16::from_be_bytes([high, low])) << 16
+            }
+            _ => return Err(Unknown::Invalid),
+        },
+        protocol if protocol.has_ports() => ports(bytes).ok_or(Unknown::Invalid)?,
+        _ => 0,
+    };
+    Ok(Quoted {
+        protocol: upper.protocol,
+        addresses: [ip.source(), ip.destination()],
+        ports,
+    })
+}
+
+/// The addresses of the connection that a packet belongs to, as its key has them.
+#[inline]
+pub fn addresses(packet: &Packet, part: Part) -> Option<Pair> {
+    let (ip, upper) = upper(packet.network_header()?).ok()?;
+    if part != Part::Error {
+        return Some([ip.source(), ip.destination()]);
+    }
+    let quoted = quoted(ip.payload().get(upper.at - HEADER..)?).ok()?;
+    let [source, destination] = quoted.addresses;
+    Some([destination, source])
+}
+
+/// Reads the header of a TCP segment over IPv6; `None` if it is cut short.
+pub fn segment_numbers(packet: &Packet) -> Option<SegmentNumbers> {
+    let (ip, upper) = upper(packet.network_header()?).ok()?;
+    let before = upper.at - HEADER;
+    let length = usize::from(ip.payload_len()).saturating_sub(before);
+    SegmentNumbers::read(ip.payload().get(before..)?, length as u32)
+}
