@@ -1,6 +1,6 @@
 // Deep packet inspection: a wire that tells the protocols and servers of flows, and treats flows by these.
 //
-// Frames pass between `a` and `b`. Of IPv4 packets, each flow's protocol is told by its first bytes, not by its
+// Frames pass between `a` and `b`. Of IPv4 and IPv6 packets, each flow's protocol is told by its first bytes, not by its
 // ports, and so is its server's name: from TLS and QUIC (the ClientHello), from HTTP (the Host header) and from
 // the DNS (the question). Flows are counted by protocol, by application and by name. A policy drops flows, or
 // marks them.
@@ -39,11 +39,12 @@
 // rules that drop by name or application hold, and no others by these.
 // These still get a client past the policy: a segment that decides, and whose hops end before the server; a name that is
 // not in the clear (ECH, or TLS inside another protocol); fragments, without `fragments=deny`.
-// Frames of other protocols than IPv4 pass uninspected, and so do fragments, unless `fragments=deny`.
+// Frames of other protocols than IP pass uninspected, and so do fragments, unless `fragments=deny`, and of IPv6
+// ICMPv6 and packets to groups.
 // TCP connections that began before are picked up; most are of the protocol `unknown`.
 // When all connections are in use, a new one takes the place of the oldest that is closed, or else of the
 // oldest that has no reply, or no complete TCP handshake, yet; if there is none, its packets are dropped
-// (`connections.drops`). TCP segments with flags that do not go together, and IPv4 packets with wrong headers, are
+// (`connections.drops`). TCP segments with flags that do not go together, and packets with wrong IP headers, are
 // dropped (`connections.invalid`). A flow takes some 300 bytes: 100 000 need `--memory 64M`.
 //
 // # Handlers
@@ -90,13 +91,18 @@ define($window 4096);
 // number from 1 to 65536: names that are counted.
 define($top 256);
 
-// IPv4 packets by output 0, other frames and fragments by output 1.
+// Packets that are inspected by output 0, others by output 1.
 elementclass Packets {
-	input -> kind :: Classifier(12/0800, -);
+	input -> kind :: Classifier(12/0800, 12/86dd, -);
 	kind[0] -> CheckIPHeader(14) -> part :: IPClassifier(ip frag, -);
-	part[0] -> IPFilter($fragments all) -> [1] output;
+	part[0] -> fragments :: IPFilter($fragments all) -> [1] output;
 	part[1] -> [0] output;
-	kind[1] -> [1] output;
+	// Of IPv6: to groups; ICMPv6, of which neighbor discovery is part; fragments.
+	kind[1] -> kind6 :: Classifier(38/ff, 20/3a, 20/2c, -);
+	kind6[0], kind6[1] -> [1] output;
+	kind6[2] -> fragments;
+	kind6[3] -> CheckIP6Header(OFFSET 14) -> [0] output;
+	kind[2] -> [1] output;
 }
 
 to_a :: ToNetfront(a);

@@ -1,9 +1,9 @@
 // An intrusion detection system: a wire that searches what passes for signatures.
 //
 // Frames pass between `a` and `b` unchanged, also if they belong to no flow. The IDS searches a copy of the
-// IPv4 packets: the streams of TCP, put together from their segments, and the payloads of datagrams and of
+// IPv4 and IPv6 packets: the streams of TCP, put together from their segments, and the payloads of datagrams and of
 // ICMP. Each alert is a line of JSON, as Suricata's EVE output: on the console, and by a handler.
-// Fragments are reassembled first.
+// Fragments are reassembled first; those of IPv6 are not searched (`connections.fragments`).
 //
 //   weir run ids -p rules=local.rules -p home_net=10.0.0.0/24 --link a=dev:eth1 --link b=dev:eth2
 //   weir read ids ids.alerts
@@ -16,7 +16,7 @@
 //   alert tcp $EXTERNAL_NET any -> $HOME_NET [80,8080] (msg:"passwd"; flow:established,to_server; content:"/etc/passwd"; sid:1; rev:1;)
 //   alert udp any any -> any 53 (msg:"tunnel"; content:"|00 10|"; offset:2; depth:8; threshold:type limit, track by_src, count 1, seconds 60; sid:2;)
 //
-// Protocols are `tcp`, `udp`, `icmp` and `ip`. Options are `msg`, `sid`, `rev`, `gid`, `classtype`, `priority`;
+// Protocols are `tcp`, `udp`, `icmp`, which is that of both versions of IP, and `ip`. Options are `msg`, `sid`, `rev`, `gid`, `classtype`, `priority`;
 // `content` with `nocase`, `offset`, `depth`, `distance`, `within`, `startswith` and `fast_pattern`; `flow`;
 // `threshold`; `reference` and `metadata` are passed over. Rules with other options, also `pcre`, are refused, with
 // their line. There may be 32768 rules. The page of the element FlowIDS has the details.
@@ -75,11 +75,12 @@ define($window 4096);
 // one of true, false: whether alerts are printed on the console.
 define($print true);
 
-// IPv4 packets, in a copy.
+// IP packets, in a copy.
 elementclass Packets {
-	input -> kind :: Classifier(12/0800, -);
+	input -> kind :: Classifier(12/0800, 12/86dd, -);
 	kind[0] -> Strip(14) -> CheckIPHeader -> IPReassembler -> output;
-	kind[1] -> Discard;
+	kind[1] -> Strip(14) -> CheckIP6Header -> output;
+	kind[2] -> Discard;
 }
 
 FromNetfront(a) -> there :: Counter -> copy_there :: Tee -> ToNetfront(b);

@@ -1,7 +1,7 @@
 // A monitor of flows: a wire that measures what passes, and exports records by IPFIX or NetFlow v9.
 //
 // Frames pass between `a` and `b` unchanged, also if they belong to no flow. The monitor follows a copy of
-// the IPv4 packets: connections of TCP, flows of UDP and ICMP, packets and bytes of both
+// the IPv4 and IPv6 packets: connections of TCP, flows of UDP and ICMP, packets and bytes of both
 // directions, round-trip times and retransmissions of TCP, and the top senders. Records leave by the
 // interface `export`, over UDP to a collector.
 //
@@ -14,7 +14,7 @@
 // Each direction of a flow has records of its own. A record is made when the connection ends, when it
 // had no packet for `idle` seconds, and each time that it is `active` seconds old. IPFIX records tell
 // addresses, ports, protocol, TCP flags, the reason of their end, bytes, packets, and the times of the first
-// and the last packet; NetFlow v9 records the same without the reason.
+// and the last packet; NetFlow v9 records the same without the reason. There is a template for each version of IP.
 //
 // # Limits
 //
@@ -23,7 +23,7 @@
 // of the oldest that is closed, or else of the oldest that has no reply, or no complete TCP handshake, yet;
 // if there is none, its packets pass unmeasured (`connections.drops`). When too many records wait, further ones are lost
 // (`flows.unexported`). Senders are counted in constant memory: the count of one may be too high, by the
-// error that stands beside it at most. A flow takes some 450 bytes: 100 000 need `--memory 80M`.
+// error that stands beside it at most. A flow takes some 480 bytes: 100 000 need `--memory 80M`.
 //
 // # Handlers
 //
@@ -74,11 +74,12 @@ define($closed_timeout 240);
 // number from 1 to 65536: senders that are counted.
 define($top 1000);
 
-// IPv4 packets, in a copy.
+// IP packets, in a copy.
 elementclass Packets {
-	input -> kind :: Classifier(12/0800, -);
+	input -> kind :: Classifier(12/0800, 12/86dd, -);
 	kind[0] -> Strip(14) -> CheckIPHeader -> output;
-	kind[1] -> Discard;
+	kind[1] -> Strip(14) -> CheckIP6Header -> output;
+	kind[2] -> Discard;
 }
 
 FromNetfront(a) -> there :: Counter -> copy_there :: Tee -> ToNetfront(b);

@@ -6,7 +6,7 @@ pub use alloc::collections::VecDeque;
 pub use alloc::string::{String, ToString};
 pub use alloc::sync::Arc;
 pub use alloc::vec::Vec;
-pub use core::net::{Ipv4Addr, Ipv6Addr};
+pub use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use packet::anno::*;
 pub use packet::checksum::{Delta, Sum, pseudo_header_v4};

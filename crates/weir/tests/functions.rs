@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use common::{LIMIT, path, until, within};
-use gateway::{Gateway, bound, command, connect, is_cut_off, ping, reaches, received};
+use gateway::{Gateway, bound, command, connect, give6, is_cut_off, ping, reaches, received};
 use weir::lab::{Namespace, Runner};
 
 #[path = "functions/balancer.rs"]
@@ -189,8 +189,7 @@ fn the_router_holds_100000_prefixes() {
 fn host6(gateway: &mut Gateway, interface: &'static str, address: &str, route: &str) -> Namespace {
     let host = Namespace::new(&Runner::default()).unwrap();
     gateway.join(interface, &host, "eth0");
-    command(&host, "sysctl", "-qw net.ipv6.conf.eth0.disable_ipv6=0");
-    command(&host, "ip", &format!("addr add {address} dev eth0 nodad"));
+    give6(&host, address);
     command(&host, "ip", &format!("-6 route add default via {route}"));
     host
 }

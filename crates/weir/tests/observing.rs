@@ -1,7 +1,7 @@
 //! The functions that make and observe traffic, on real links between namespaces.
 
 use common::{LIMIT, until};
-use gateway::{Gateway, bound, command, connect, ping, reaches};
+use gateway::{Gateway, bound, command, connect, give6, ping, reaches};
 use weir::lab::{Namespace, Runner};
 
 mod common;
@@ -154,6 +154,13 @@ fn collected(format: &str) -> (Monitored, String) {
     for _ in 0..7 {
         socket.send_to(&[1; 100], "10.0.0.2:5001").unwrap();
     }
+    give6(&monitored.a, "2001:db8::1/64");
+    give6(&monitored.b, "2001:db8::2/64");
+    let socket = bound(&monitored.a, "[::]:5002");
+    let _receiver = bound(&monitored.b, "[::]:5003");
+    for _ in 0..6 {
+        socket.send_to(&[1; 100], "[2001:db8::2]:5003").unwrap();
+    }
     let read = || {
         let words = format!("-q -R {} -o csv", folder.display());
         let nfdump = monitored.collector.command("nfdump", &words);
@@ -163,7 +170,9 @@ fn collected(format: &str) -> (Monitored, String) {
     let mut said = String::new();
     until("nfdump has no flows", || {
         said = read();
-        said.contains(",5001,") && said.contains(",80,")
+        [",5001,", ",5003,", ",80,"]
+            .iter()
+            .all(|port| said.contains(port))
     });
     (monitored, said)
 }
@@ -189,6 +198,13 @@ fn nfdump_reads_what_the_monitor_exports() {
         assert_eq!(
             shown,
             ["10.0.0.1", "10.0.0.2", "5000", "UDP", "7", "896"],
+            "{format}: {said}"
+        );
+        let udp = rows.iter().find(|row| field(row, "dp") == "5003").unwrap();
+        let shown = ["sa", "da", "sp", "pr", "ipkt", "ibyt"].map(|name| field(udp, name));
+        assert_eq!(
+            shown,
+            ["2001:db8::1", "2001:db8::2", "5002", "UDP", "6", "888"],
             "{format}: {said}"
         );
         // All segments of the connection, of both directions.
@@ -317,13 +333,22 @@ fn the_ids_alerts_on_what_real_programs_send() {
         socket.send_to(b"an evil datagram", "10.1.0.1:9").unwrap();
     }
     ping(&a, "-c 1 -p aabb -W 2 10.1.0.1");
+    give6(&a, "2001:db8::1/64");
+    give6(&b, "2001:db8::2/64");
+    let socket = bound(&a, "[::]:0");
+    socket
+        .send_to(b"an evil datagram", "[2001:db8::2]:9")
+        .unwrap();
     let hits = || gateway.weir(&["read", "ids", "ids.hits"]);
-    until("rules did not match", || hits().lines().count() >= 4);
+    until("rules did not match", || {
+        let hits = hits();
+        hits.lines().count() >= 4 && hits.contains("6 102 ")
+    });
     let hits = hits();
     for line in [
         "100 asks for a secret",
         "101 gets a secret",
-        "5 102 datagram",
+        "6 102 datagram",
         "2 103 ping",
     ] {
         assert!(hits.contains(line), "{hits}");
@@ -343,6 +368,8 @@ fn the_ids_alerts_on_what_real_programs_send() {
     assert_eq!(request["dest_port"], 80);
     assert_eq!(request["proto"], "TCP");
     assert_eq!(request["alert"]["category"], "policy");
+    let sixth = alerts.iter().find(|it| it["src_ip"] == "2001:db8::1");
+    assert_eq!(sixth.unwrap()["alert"]["signature_id"], 102);
     assert_eq!(number(&gateway, "ids", "ids.gaps"), 0);
 }
 

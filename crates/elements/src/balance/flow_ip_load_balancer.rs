@@ -211,9 +211,9 @@ impl FlowIPLoadBalancer {
     #[cold]
     fn open(&mut self, cx: &mut Cx<'_>, flow: u32) -> Option<()> {
         let tracker = self.tracker?;
-        let keys = cx.reach(tracker, |tracker, _| tracker.keys(flow))?;
-        let (protocol, keys) = keys?;
-        let Some(key) = keys.opener4() else {
+        let opener = cx.reach(tracker, |tracker, _| tracker.opener(flow))?;
+        let (protocol, key) = opener?;
+        let Some(key) = key.v4() else {
             cx.reach(tracker, |tracker, _| tracker.refuse(flow));
             return None;
         };

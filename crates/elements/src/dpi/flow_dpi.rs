@@ -204,16 +204,15 @@ impl FlowDPI {
             .zip(self.flows.iter())
             .filter(|(_, it)| it.packets > 0)
         {
-            let keys = self
+            let opener = self
                 .tracker
-                .and_then(|tracker| cx.reach(tracker, |it, _| it.keys(number)));
-            if let Some((protocol, keys)) = keys.flatten() {
-                ends.push((protocol, keys, state));
+                .and_then(|tracker| cx.reach(tracker, |it, _| it.opener(number)));
+            if let Some((protocol, key)) = opener.flatten() {
+                ends.push((protocol, key, state));
             }
         }
         listing(|out| {
-            ends.iter().try_for_each(|(protocol, keys, state)| {
-                let key = keys.opener();
+            ends.iter().try_for_each(|(protocol, key, state)| {
                 let found = &state.found;
                 let application = state
                     .application

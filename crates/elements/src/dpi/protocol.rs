@@ -88,7 +88,7 @@ impl Protocol {
     /// The protocol that a packet's IP protocol alone tells.
     pub fn of_ip(protocol: IpProtocol) -> Protocol {
         match protocol {
-            IpProtocol::ICMP => Protocol::Icmp,
+            IpProtocol::ICMP | IpProtocol::ICMPV6 => Protocol::Icmp,
             IpProtocol(47) => Protocol::Gre,
             IpProtocol(50) => Protocol::Esp,
             IpProtocol(132) => Protocol::Sctp,

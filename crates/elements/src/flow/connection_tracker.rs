@@ -1,9 +1,9 @@
 use super::connections::Connections;
-use super::ip6::{self, Pair};
+use super::ip6::{self, AnyKey, Pair};
 use super::probe::{Part, Probe, Unknown, probe};
 use super::state::{ACK, RST, SYN, State, Step, Timeouts};
 use super::windows::{SegmentNumbers, TcpReceiver};
-use super::{FlowManager, FlowUser, Keys, Tracker};
+use super::{FlowManager, FlowUser, Tracker};
 use crate::prelude::*;
 use crate::rewriter::flow::Direction;
 use crate::rewriter::headers::is_ip6;
@@ -134,15 +134,12 @@ impl ConnectionTracker {
             self.table.iter().try_for_each(|(number, connection)| {
                 let (protocol, state) = (connection.protocol().0, connection.state);
                 let left = self.table.left(connection);
-                match self.table.keys(number) {
-                    Some(Keys::Ip4([forward, reply])) => {
+                let directions = [Direction::Forward, Direction::Reply];
+                match directions.map(|direction| self.table.key(number, direction)) {
+                    [Some(forward), Some(reply)] => {
                         writeln!(out, "{protocol} {state} {forward} {reply} {left}")
                     }
-                    Some(Keys::Ip6(forward)) => {
-                        let reply = forward.reverse();
-                        writeln!(out, "{protocol} {state} {forward} {reply} {left}")
-                    }
-                    None => Ok(()),
+                    _ => Ok(()),
                 }
             })
         })
@@ -241,15 +238,6 @@ impl ConnectionTracker {
         }
     }
 
-    /// The numbers of a TCP segment.
-    #[inline(always)]
-    fn segment(&self, packet: &Packet) -> Option<SegmentNumbers> {
-        match is_ip6(packet) {
-            true => ip6::segment_numbers(packet),
-            false => SegmentNumbers::of(packet),
-        }
-    }
-
     #[inline]
     fn step(
         &mut self,
@@ -262,7 +250,7 @@ impl ConnectionTracker {
         if self.one_way && direction == Direction::Forward {
             return state.after_one_way_segment(flags);
         }
-        let segment = self.segment(packet);
+        let segment = SegmentNumbers::of(packet);
         let ends = segment.is_some_and(|it| self.table.note(number, direction, &it));
         state.after_segment(direction, flags, ends)
     }
@@ -308,7 +296,7 @@ impl ConnectionTracker {
         self.table.set_state(number, state, timeout);
         if matches!(probe.part, Part::Segment(_))
             && !self.one_way
-            && let Some(segment) = self.segment(packet)
+            && let Some(segment) = SegmentNumbers::of(packet)
         {
             self.table.note(number, Direction::Forward, &segment);
         }
@@ -441,9 +429,9 @@ impl Tracker for ConnectionTracker {
         }
     }
 
-    fn keys(&self, flow: u32) -> Option<(IpProtocol, Keys)> {
+    fn opener(&self, flow: u32) -> Option<(IpProtocol, AnyKey)> {
         let protocol = self.table.get(flow)?.protocol();
-        Some((protocol, self.table.keys(flow)?))
+        Some((protocol, self.table.key(flow, Direction::Forward)?))
     }
 
     fn set_reply(&mut self, flow: u32, key: FlowKey) -> bool {

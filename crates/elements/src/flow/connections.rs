@@ -12,8 +12,7 @@ use crate::rewriter::flow::{Direction, Entry};
 use crate::rewriter::index::{Index, NoMemory};
 use crate::rewriter::key::FlowKey;
 
-use super::Keys;
-use super::ip6::{Addresses, FlowKey6, Pair};
+use super::ip6::{Addresses, AnyKey, FlowKey6, Pair};
 use super::state::{Claim, State};
 use super::windows::{SegmentNumbers, TcpWindows};
 
@@ -230,17 +229,17 @@ impl Connections {
         Some((entry.flow(), entry.direction()))
     }
 
-    /// The keys of a connection's packets in either direction.
-    pub fn keys(&self, number: u32) -> Option<Keys> {
+    /// The key of a connection's packets in a direction.
+    pub fn key(&self, number: u32, direction: Direction) -> Option<AnyKey> {
         let connection = self.get(number)?;
-        if !connection.is_ip6() {
-            let directions = [Direction::Forward, Direction::Reply];
-            return Some(Keys::Ip4(directions.map(|it| connection.key(it))));
-        }
-        Some(Keys::Ip6(FlowKey6 {
-            addresses: self.addresses.get(number, Direction::Forward)?,
-            ports: connection.ports[Direction::Forward as usize],
-        }))
+        let key = connection.key(direction);
+        Some(match connection.is_ip6() {
+            false => AnyKey::V4(key),
+            true => AnyKey::V6(FlowKey6 {
+                addresses: self.addresses.get(number, direction)?,
+                ports: key.ports,
+            }),
+        })
     }
 
     /// A connection by number.

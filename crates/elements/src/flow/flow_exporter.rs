@@ -13,7 +13,8 @@ const BURST: usize = 256;
 /// Exports a FlowMonitor's records by IPFIX (RFC 7011) or NetFlow v9 (RFC 3954).
 ///
 /// Each packet is the payload of a UDP datagram: a message of at most 1400 bytes. Records wait for
-/// at most 200 ms. The template comes with the first message, and again with the next one after TEMPLATE.
+/// at most 200 ms. There is a template for each version of IP. They come with the first message, and again with
+/// the next one after TEMPLATE.
 /// Both directions of a connection are records of their own. At most 256 messages leave every 200 ms.
 ///
 /// # Example
@@ -37,7 +38,7 @@ pub struct FlowExporter {
     /// The exporter's number (observation domain, source identifier).
     #[arg(default = 1)]
     domain: u32,
-    /// Time after which the template is sent again.
+    /// Time after which the templates are sent again.
     #[arg(default = Timestamp(60_000_000_000))]
     template: Timestamp,
     /// Messages sent.
@@ -46,7 +47,7 @@ pub struct FlowExporter {
     /// Records in them.
     #[handler(read)]
     records: u64,
-    /// When the template was sent.
+    /// When the templates were sent.
     explained: Option<i64>,
     started: Option<Steady>,
     buffer: Vec<u8>,
@@ -67,7 +68,7 @@ impl FlowExporter {
             .explained
             .is_some_and(|at| time.wall - at < self.template.0);
         if !explained {
-            message.add_template();
+            message.add_templates();
         }
         while message.has_room()
             && let Some(record) = cx.reach(monitor, |monitor, _| monitor.take()).flatten()

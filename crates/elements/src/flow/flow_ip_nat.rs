@@ -283,11 +283,11 @@ impl FlowIPNAT {
         let Some(tracker) = self.tracker else {
             return;
         };
-        let keys = cx.reach(tracker, |tracker, _| tracker.keys(flow)).flatten();
-        let Some((protocol, keys)) = keys else {
+        let opener = cx.reach(tracker, |tracker, _| tracker.opener(flow));
+        let Some((protocol, key)) = opener.flatten() else {
             return;
         };
-        let Some(key) = keys.opener4() else {
+        let Some(key) = key.v4() else {
             cx.reach(tracker, |tracker, _| tracker.refuse(flow));
             return;
         };

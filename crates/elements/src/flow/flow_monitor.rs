@@ -4,11 +4,11 @@ mod tests;
 
 use quality::Quality;
 
+use super::ip6::AnyKey;
 use super::top::{Top, how_many};
+use super::upper::Upper;
 use super::{FlowStates, FlowUser, Tracker, watch};
 use crate::prelude::*;
-use crate::rewriter::headers;
-use crate::rewriter::key::FlowKey;
 
 const SECOND: i64 = 1_000_000_000;
 /// Nanoseconds between two looks at a part of the flows.
@@ -23,7 +23,7 @@ const STEP: u32 = 1 << 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Addresses and ports. Of ICMP, the destination port is the type times 256, and the source port 0.
-    pub key: FlowKey,
+    pub key: AnyKey,
     /// The IP protocol.
     pub protocol: IpProtocol,
     /// Packets.
@@ -84,7 +84,7 @@ impl Interface for dyn Records {
 /// Senders are counted by the space-saving algorithm, in TOP counters: bytes are never too low, and too
 /// high by the error that stands beside them at most.
 ///
-/// All memory is allocated when the router is initialized: some 330 bytes for each flow of the tracker. If all
+/// All memory is allocated when the router is initialized: some 350 bytes for each flow of the tracker. If all
 /// its flows are in use, the tracker drops packets of new ones before they come here.
 ///
 /// # Example
@@ -135,7 +135,7 @@ pub struct FlowMonitor {
     #[handler(read)]
     retransmitted: u64,
     flows: FlowStates<State>,
-    senders: Top<Ipv4Addr>,
+    senders: Top<IpAddr>,
     waiting: VecDeque<Record>,
     /// Whether records are taken.
     exports: bool,
@@ -164,7 +164,7 @@ struct Side {
 #[derive(Default)]
 struct State {
     /// None before the first packet.
-    ends: Option<(IpProtocol, FlowKey)>,
+    ends: Option<(IpProtocol, AnyKey)>,
     began: i64,
     sides: [Side; 2],
     quality: Quality,
@@ -179,13 +179,10 @@ impl State {
             return None;
         }
         let key = if direction == 0 { key } else { key.reverse() };
-        let is_icmp = protocol == IpProtocol::ICMP;
+        let is_icmp = matches!(protocol, IpProtocol::ICMP | IpProtocol::ICMPV6);
         let record = Record {
             key: match is_icmp {
-                true => FlowKey {
-                    ports: u32::from(side.flags) << 8,
-                    ..key
-                },
+                true => key.with_ports(u32::from(side.flags) << 8),
                 false => key,
             },
             protocol,
@@ -202,11 +199,11 @@ impl State {
     }
 
     /// Counts bytes as their senders'.
-    fn count_senders(&mut self, senders: &mut Top<Ipv4Addr>) {
+    fn count_senders(&mut self, senders: &mut Top<IpAddr>) {
         let Some((_, key)) = self.ends else {
             return;
         };
-        let ends = [key.source(), key.destination()];
+        let ends = [key.source(), key.reverse().source()];
         for (side, sender) in self.sides.iter_mut().zip(ends) {
             match core::mem::take(&mut side.uncounted) {
                 0 => {}
@@ -312,7 +309,7 @@ impl FlowMonitor {
 
 impl FlowMonitor {
     /// The flows that have packets.
-    fn states(&self) -> impl Iterator<Item = (IpProtocol, FlowKey, &State)> {
+    fn states(&self) -> impl Iterator<Item = (IpProtocol, AnyKey, &State)> {
         self.flows.iter().filter_map(|state| {
             let (protocol, key) = state.ends?;
             Some((protocol, key, state))
@@ -331,7 +328,7 @@ impl FlowMonitor {
         let Some(flow) = packet.flow().filter(|_| !packet.is_related()) else {
             return;
         };
-        let Some((ip, transport)) = headers::parts(packet) else {
+        let Some(upper) = Upper::of(packet) else {
             return;
         };
         let Some(state) = self.flows.of_number(flow) else {
@@ -341,11 +338,8 @@ impl FlowMonitor {
             Some((protocol, _)) => protocol,
             None => {
                 let tracker = self.tracker;
-                let keys = tracker.and_then(|tracker| cx.reach(tracker, |it, _| it.keys(flow)));
-                let Some((protocol, keys)) = keys.flatten() else {
-                    return;
-                };
-                let Some(key) = keys.opener4() else {
+                let opener = tracker.and_then(|tracker| cx.reach(tracker, |it, _| it.opener(flow)));
+                let Some((protocol, key)) = opener.flatten() else {
                     return;
                 };
                 (state.ends, state.began) = (Some((protocol, key)), now);
@@ -354,22 +348,20 @@ impl FlowMonitor {
             }
         };
         let direction = usize::from(packet.is_reply());
-        let bytes = u16::from_be_bytes([ip[2], ip[3]]);
+        let bytes = upper.total;
         let side = &mut state.sides[direction];
         if side.packets == side.recorded.0 {
             side.first = now;
         }
         side.packets += 1;
-        side.bytes += u64::from(bytes);
-        side.uncounted += u32::from(bytes);
+        side.bytes += bytes as u64;
+        side.uncounted += bytes as u32;
         let is_step = side.uncounted >= STEP;
         side.last = now;
         self.count += 1;
         match protocol {
             IpProtocol::TCP => {
-                let length = usize::from(bytes).saturating_sub(packet.network_header_len());
-                let transport = transport.get(..length).unwrap_or(transport);
-                if let Ok(segment) = TcpPacket::new_checked(transport) {
+                if let Ok(segment) = TcpPacket::new_checked(upper.bytes) {
                     side.flags |= segment.flags().to_bits() as u8;
                     let before = state.quality.halves[direction].retransmitted;
                     state.quality.see(&segment, direction, now as u64);
@@ -377,7 +369,9 @@ impl FlowMonitor {
                     self.retransmitted += u64::from(again);
                 }
             }
-            IpProtocol::ICMP => side.flags = transport.first().copied().unwrap_or(0),
+            IpProtocol::ICMP | IpProtocol::ICMPV6 => {
+                side.flags = upper.bytes.first().copied().unwrap_or(0);
+            }
             _ => {}
         }
         if is_step {

@@ -1,33 +1,57 @@
 //! Whether a packet's receiver will take its checksum for right.
 
 use crate::prelude::*;
-use crate::rewriter::headers;
+use crate::rewriter::headers::is_ip6;
+
+use super::upper::Upper;
 
 /// Whether the checksum of a TCP segment or a UDP datagram is right, or left to the sender (see
-/// [`Packet::needs_checksum`]); of a datagram, also whether there is none (RFC 768).
+/// [`Packet::needs_checksum`]); of a datagram, also whether there is none (RFC 768, RFC 6935).
 pub fn is_intact(packet: &Packet) -> bool {
     if packet.needs_checksum() {
         return true;
     }
     let header = packet.network_header().unwrap_or_default();
-    let (Some((_, transport)), Ok(ip)) = (headers::parts(packet), Ipv4Packet::new_quoted(header))
-    else {
+    let Some(upper) = Upper::of(packet) else {
         return false;
     };
-    let length = usize::from(ip.total_len()).saturating_sub(ip.header_len());
-    let is_udp = ip.protocol() == IpProtocol::UDP;
-    if is_udp && transport.get(6..8) == Some(&[0, 0]) {
+    let Upper {
+        protocol,
+        bytes: first,
+        length,
+        ..
+    } = upper;
+    if protocol == IpProtocol::UDP && first.get(6..8) == Some(&[0, 0]) {
         return true;
     }
-    let first = transport.get(..length).unwrap_or(transport);
+    let pseudo = match is_ip6(packet) {
+        false => match Ipv4Packet::new_quoted(header) {
+            Ok(ip) => pseudo_header_v4(
+                ip.source(),
+                ip.final_destination(),
+                protocol.0,
+                length as u16,
+            ),
+            Err(_) => return false,
+        },
+        true => match Ipv6Packet::new_quoted(header) {
+            // The last destination of a routing header counts, which is not known here.
+            Ok(ip) if has_routing(&ip) => return true,
+            Ok(ip) => ip.pseudo_header(protocol, length as u32),
+            Err(_) => return false,
+        },
+    };
     let (mut sum, mut covered) = (Sum::of(first), first.len());
     for part in packet.parts_data() {
         sum = sum.join(covered, Sum::of(part));
         covered += part.len();
     }
-    let ends = (ip.source(), ip.final_destination());
-    let pseudo = pseudo_header_v4(ends.0, ends.1, ip.protocol().0, length as u16);
     covered == length && (pseudo + sum).is_valid()
+}
+
+fn has_routing(ip: &Ipv6Packet<&[u8]>) -> bool {
+    let mut extensions = ip.extensions().flatten();
+    extensions.any(|extension| extension.kind == IpProtocol::ROUTING)
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use crate::rewriter::key::FlowKey;
 
 use super::probe::{Part, Probe, Unknown};
 use super::state::are_flags_valid;
-use super::windows::SegmentNumbers;
 
 /// Source and destination.
 pub type Pair = [Ipv6Addr; 2];
@@ -30,6 +29,7 @@ pub struct FlowKey6 {
 
 impl FlowKey6 {
     /// The key of the packets that answer.
+    #[must_use]
     pub fn reverse(self) -> FlowKey6 {
         let [source, destination] = self.addresses;
         FlowKey6 {
@@ -50,6 +50,69 @@ impl fmt::Display for FlowKey6 {
 
 /// Connections that get room for their addresses at once: 32 KB.
 const CHUNK: usize = 1024;
+
+/// A key of packets of either version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnyKey {
+    /// Of IPv4.
+    V4(FlowKey),
+    /// Of IPv6.
+    V6(FlowKey6),
+}
+
+impl AnyKey {
+    /// The key, if it is of IPv4.
+    pub fn v4(self) -> Option<FlowKey> {
+        match self {
+            AnyKey::V4(key) => Some(key),
+            AnyKey::V6(_) => None,
+        }
+    }
+
+    /// The key of the packets that answer.
+    #[must_use]
+    pub fn reverse(self) -> AnyKey {
+        match self {
+            AnyKey::V4(key) => AnyKey::V4(key.reverse()),
+            AnyKey::V6(key) => AnyKey::V6(key.reverse()),
+        }
+    }
+
+    /// With other ports: the source port in the upper half, the destination port in the lower.
+    #[must_use]
+    pub fn with_ports(self, ports: u32) -> AnyKey {
+        match self {
+            AnyKey::V4(key) => AnyKey::V4(FlowKey { ports, ..key }),
+            AnyKey::V6(key) => AnyKey::V6(FlowKey6 { ports, ..key }),
+        }
+    }
+
+    /// The ports.
+    pub fn ports(self) -> u32 {
+        match self {
+            AnyKey::V4(key) => key.ports,
+            AnyKey::V6(key) => key.ports,
+        }
+    }
+
+    /// The source address.
+    pub fn source(self) -> IpAddr {
+        match self {
+            AnyKey::V4(key) => key.source().into(),
+            AnyKey::V6(key) => key.addresses[0].into(),
+        }
+    }
+}
+
+/// As the key of its version.
+impl fmt::Display for AnyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AnyKey::V4(key) => key.fmt(f),
+            AnyKey::V6(key) => key.fmt(f),
+        }
+    }
+}
 
 /// The addresses of connections by their numbers. Room is made for [some](CHUNK) at a time, when the first
 /// connection over IPv6 among them begins.
@@ -189,7 +252,7 @@ impl Addresses {
 }
 
 /// Length of the fixed header.
-const HEADER: usize = 40;
+pub const HEADER: usize = 40;
 /// Types of ICMPv6 (RFC 4443).
 const ECHO: u8 = 128;
 /// See [`ECHO`].
@@ -202,7 +265,7 @@ fn ports(bytes: &[u8]) -> Option<u32> {
 }
 
 /// A packet's header, and where its upper layer is.
-fn upper(header: &[u8]) -> Result<(Ipv6Packet<&[u8]>, UpperLayer), Unknown> {
+pub fn upper(header: &[u8]) -> Result<(Ipv6Packet<&[u8]>, UpperLayer), Unknown> {
     let ip = Ipv6Packet::new_quoted(header).map_err(|_| Unknown::Invalid)?;
     let protocol = ip.next_header();
     if !protocol.is_extension() {
@@ -259,12 +322,4 @@ pub fn addresses(packet: &Packet, part: Part) -> Option<Pair> {
     let quoted = quoted(ip.payload().get(upper.at - HEADER..)?).ok()?;
     let [source, destination] = quoted.addresses;
     Some([destination, source])
-}
-
-/// Reads the header of a TCP segment over IPv6; `None` if it is cut short.
-pub fn segment_numbers(packet: &Packet) -> Option<SegmentNumbers> {
-    let (ip, upper) = upper(packet.network_header()?).ok()?;
-    let before = upper.at - HEADER;
-    let length = usize::from(ip.payload_len()).saturating_sub(before);
-    SegmentNumbers::read(ip.payload().get(before..)?, length as u32)
 }

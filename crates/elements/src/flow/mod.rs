@@ -16,7 +16,7 @@
 use crate::prelude::*;
 use crate::rewriter::key::FlowKey;
 
-use ip6::FlowKey6;
+use ip6::AnyKey;
 use windows::{SegmentNumbers, TcpReceiver};
 
 pub(crate) mod connections;
@@ -39,6 +39,7 @@ mod tracking6_tests;
 #[cfg(test)]
 mod tracking_tests;
 pub(crate) mod translation;
+pub(crate) mod upper;
 pub(crate) mod windows;
 
 crate::elements! {
@@ -69,40 +70,13 @@ impl Interface for dyn FlowManager {
     const NAME: &'static str = "FlowManager";
 }
 
-/// The keys of a connection's packets.
-#[derive(Clone, Copy, Debug)]
-pub enum Keys {
-    /// Over IPv4, those of the side that opened it, and of its replies.
-    Ip4([FlowKey; 2]),
-    /// Over IPv6, those of the side that opened it.
-    Ip6(FlowKey6),
-}
-
-impl Keys {
-    /// Those of the side that opened the connection.
-    pub fn opener(&self) -> &dyn core::fmt::Display {
-        match self {
-            Keys::Ip4([key, _]) => key,
-            Keys::Ip6(key) => key,
-        }
-    }
-
-    /// The same over IPv4.
-    pub fn opener4(self) -> Option<FlowKey> {
-        match self {
-            Keys::Ip4([key, _]) => Some(key),
-            Keys::Ip6(_) => None,
-        }
-    }
-}
-
 /// A flow manager whose flows are connections: packets of both directions.
 pub trait Tracker {
     /// Ends a connection, at the latest before the next batch of packets; until then its state stays.
     fn refuse(&mut self, flow: u32);
 
-    /// The protocol of a connection, and the keys of its packets.
-    fn keys(&self, flow: u32) -> Option<(IpProtocol, Keys)>;
+    /// The protocol of a connection, and the key of the packets of the side that opened it.
+    fn opener(&self, flow: u32) -> Option<(IpProtocol, AnyKey)>;
 
     /// Has another key tell the packets of a connection that answer; false if that is another
     /// connection's.
@@ -223,8 +197,8 @@ impl<T: Default> FlowStates<T> {
     ) {
         for (number, former) in (0..).zip(&mut old.0) {
             let former = core::mem::take(former);
-            let keys = cx.reach(tracker, |tracker, _| tracker.keys(number));
-            let known = keys.flatten().is_some();
+            let opener = cx.reach(tracker, |tracker, _| tracker.opener(number));
+            let known = opener.flatten().is_some();
             match self.0.get_mut(number as usize).filter(|_| known) {
                 Some(state) => {
                     *state = former;

@@ -5,9 +5,9 @@
 //! What is not known yet fits.
 
 use super::state::{ACK, FIN, RST, SYN};
+use super::upper::Upper;
 use crate::prelude::*;
 use crate::rewriter::flow::Direction;
-use crate::rewriter::headers;
 
 /// How far a number may be behind the last acknowledgment, and an acknowledgment from what was seen: segments
 /// are sent again and overtake each other, and an element behind may lengthen what it passes on.
@@ -34,15 +34,8 @@ impl SegmentNumbers {
     /// Reads a TCP segment's header; `None` if it is cut short.
     #[inline]
     pub fn of(packet: &Packet) -> Option<SegmentNumbers> {
-        let (ip, transport) = headers::parts(packet)?;
-        let total = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
-        let length = total.saturating_sub(packet.network_header_len() as u32);
-        Self::read(transport, length)
-    }
-
-    /// The same, of the bytes of a segment that are there; `length` is how many it has.
-    #[inline]
-    pub fn read(transport: &[u8], length: u32) -> Option<SegmentNumbers> {
+        let upper = Upper::of(packet)?;
+        let transport = upper.bytes;
         let header: &[u8; 20] = transport.first_chunk()?;
         let number = |at: usize| {
             u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
@@ -55,7 +48,7 @@ impl SegmentNumbers {
             sequence: number(4),
             acknowledgment: number(8),
             window: u16::from_be_bytes([header[14], header[15]]),
-            length: length.saturating_sub(header_length) + controls,
+            length: (upper.length as u32).saturating_sub(header_length) + controls,
             scale: match flags & SYN {
                 0 => None,
                 _ => scale(transport),

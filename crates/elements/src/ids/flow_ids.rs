@@ -10,10 +10,10 @@ use super::rules::{self, Rule, Set};
 use super::search::{Scratch, Searched, Signatures, Window};
 use crate::flow::intact::is_intact;
 use crate::flow::stream::Streams;
+use crate::flow::upper::{Upper, ends};
 use crate::flow::windows::{SegmentNumbers, TcpReceiver};
 use crate::flow::{FlowStates, FlowUser, Tracker, watch};
 use crate::prelude::*;
-use crate::rewriter::headers;
 
 /// Rules that a direction of a flow is remembered to have matched.
 const REMEMBERED: usize = 8;
@@ -28,7 +28,7 @@ const WINDOW_MAX: u32 = 1 << 16;
 /// RULES are in a subset of Suricata's syntax, one a line; `#` begins a comment line, and a line that ends
 /// in a backslash goes on in the next. There are 32768 rules at most. A rule is
 /// `alert PROTOCOL ADDRESSES PORTS -> ADDRESSES PORTS (OPTIONS)`, with `<>` for both directions. Protocols are
-/// `tcp`, `udp`, `icmp` and `ip`. Addresses and ports are `any`, one, a prefix or a range (`1024:`), a list in
+/// `tcp`, `udp`, `icmp`, which is that of both versions of IP, and `ip`. Addresses and ports are `any`, one, a prefix or a range (`1024:`), a list in
 /// brackets, or one of these after `!`; `$HOME_NET` and `$EXTERNAL_NET` are known. Options are
 /// `msg`, `sid`, `rev`, `gid`, `classtype`, `priority`, `content` with `nocase`, `offset`, `depth`, `distance`, `within`,
 /// `startswith` and `fast_pattern`, `flow` with `established`, `not_established`, `stateless`, `to_server`,
@@ -49,7 +49,7 @@ const WINDOW_MAX: u32 = 1 << 16;
 ///
 /// STREAMS directions of TCP flows are put together at a time. If all are in use, segments of further ones are
 /// searched one by one (`unassembled`). The last ALERTS alerts are kept; 100 a second are printed. Thresholds keep
-/// counts of 16384 pairs of a rule and an address; beyond them, each match counts as the first one.
+/// counts of 14336 pairs of a rule and an address; beyond them, each match counts as the first one.
 ///
 /// All memory is allocated when the router is initialized, or rules are written: for each stream two
 /// WINDOWs, some 150 bytes, and 60 for each flow of the tracker.
@@ -176,17 +176,19 @@ impl Progress {
 struct Seen {
     time: i64,
     protocol: IpProtocol,
-    source: (Ipv4Addr, u16),
-    destination: (Ipv4Addr, u16),
+    source: (IpAddr, u16),
+    destination: (IpAddr, u16),
     is_reply: bool,
     established: bool,
 }
 
 impl Seen {
     fn concerns(&self, rule: &Rule) -> bool {
-        if rule
-            .protocol
-            .is_some_and(|protocol| protocol != self.protocol)
+        let protocol = match self.protocol {
+            IpProtocol::ICMPV6 => IpProtocol::ICMP,
+            protocol => protocol,
+        };
+        if rule.protocol.is_some_and(|it| it != protocol)
             || rule
                 .flow
                 .established
@@ -195,8 +197,8 @@ impl Seen {
         {
             return false;
         }
-        let fits = |set: &(Set, Set), end: (Ipv4Addr, u16)| {
-            set.0.contains(end.0.to_bits()) && set.1.contains(end.1.into())
+        let fits = |set: &(Set, Set), end: (IpAddr, u16)| {
+            set.0.contains(rules::number(end.0)) && set.1.contains(end.1.into())
         };
         let there = fits(&rule.source, self.source) && fits(&rule.destination, self.destination);
         there
@@ -286,16 +288,13 @@ impl FlowIDS {
 
     #[inline]
     fn see(&mut self, cx: &mut Cx<'_>, packet: &Packet, time: i64) {
-        let Some((ip, rest)) = headers::parts(packet) else {
+        let Some((upper, [source, destination])) = Upper::of(packet).zip(ends(packet)) else {
             return;
         };
+        let (protocol, transport) = (upper.protocol, upper.bytes);
         let Some(flow) = packet.flow().filter(|_| !packet.is_related()) else {
             return;
         };
-        let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-        let length = total.saturating_sub(packet.network_header_len());
-        let transport = rest.get(..length).unwrap_or(rest);
-        let protocol = headers::protocol(ip);
         if matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) && !is_intact(packet) {
             self.damaged += 1;
             return;
@@ -312,8 +311,8 @@ impl FlowIDS {
         let seen = Seen {
             time,
             protocol,
-            source: (Ipv4Addr::new(ip[12], ip[13], ip[14], ip[15]), ports.0),
-            destination: (Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19]), ports.1),
+            source: (source, ports.0),
+            destination: (destination, ports.1),
             is_reply: packet.is_reply(),
             established: state.sides.iter().all(|side| side.seen),
         };
@@ -328,7 +327,7 @@ impl FlowIDS {
                     self.see_segment(cx, flow, &segment, &seen, receiver);
                 }
             }
-            IpProtocol::UDP | IpProtocol::ICMP => {
+            IpProtocol::UDP | IpProtocol::ICMP | IpProtocol::ICMPV6 => {
                 let data = transport.get(8..).unwrap_or_default();
                 self.search_alone(cx, flow, data, 0, &seen);
             }

@@ -7,7 +7,7 @@
 mod address;
 mod options;
 
-pub use address::{Set, addresses};
+pub use address::{Set, addresses, number};
 
 use crate::prelude::*;
 

@@ -59,6 +59,18 @@ pub fn tcp(from: (Ipv6Addr, u16), to: (Ipv6Addr, u16), flags: u8, payload: &[u8]
     finish(6, from.0, to.0, tcp, 16)
 }
 
+/// A TCP or UDP packet of IPv4, over IPv6: its addresses are the last bytes of `2001:db8::`'s.
+pub fn from_v4(packet: &[u8]) -> Vec<u8> {
+    let address = |at: usize| {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|i| u128::from(packet[at + i]));
+        Ipv6Addr::from_bits(0x2001_0db8 << 96 | a << 24 | b << 16 | c << 8 | d)
+    };
+    let (protocol, mut upper) = (packet[9], packet[20..].to_vec());
+    let at = if protocol == 6 { 16 } else { 6 };
+    upper[at..at + 2].fill(0);
+    finish(protocol, address(12), address(16), upper, at)
+}
+
 /// An ICMPv6 message of `kind`, `code` and the four bytes `rest`.
 pub fn icmp(
     from: Ipv6Addr,

@@ -204,6 +204,13 @@ pub fn command(host: &Namespace, program: &str, arguments: &str) -> String {
 }
 
 /// What `ping` says, with options.
+/// Gives the interface of a host an address of IPv6.
+#[track_caller]
+pub fn give6(host: &Namespace, address: &str) {
+    command(host, "sysctl", "-qw net.ipv6.conf.eth0.disable_ipv6=0");
+    command(host, "ip", &format!("addr add {address} dev eth0 nodad"));
+}
+
 pub fn ping(host: &Namespace, options: &str) -> String {
     let command = host.command("ping", &format!("-n {options}"));
     let output = Runner::default().output(command, LIMIT).unwrap();

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use weir::lab::{Namespace, Runner};
 
 use super::common::{LIMIT, path, until, within};
-use super::gateway::{Gateway, Running, bound, command, patiently, ping, reaches};
+use super::gateway::{Gateway, Running, bound, command, give6, patiently, ping, reaches};
 use super::number;
 
 /// The wire with a policy and a table of applications, between a client and a server.
@@ -28,7 +28,12 @@ fn dpi(policy: &str, applications: &str) -> (Gateway, Namespace, Namespace, Runn
 
 /// Whether curl gets a page.
 fn fetches(client: &Namespace, url: &str) -> bool {
-    let words = format!("-sk -m 2 -o /dev/null --connect-to ::10.0.0.2: {url}");
+    fetches_from(client, "10.0.0.2", url)
+}
+
+/// The same from a server's address.
+fn fetches_from(client: &Namespace, server: &str, url: &str) -> bool {
+    let words = format!("-sk -m 2 -o /dev/null --connect-to ::{server}: {url}");
     let output = Runner::default()
         .output(client.command("curl", &words), LIMIT)
         .unwrap();
@@ -55,7 +60,7 @@ fn protocols_and_servers_are_told_and_a_blocked_one_is_not_reached() {
          events {{ worker_connections 64; }}
          http {{ access_log off; client_body_temp_path {own}/body; proxy_temp_path {own}/proxy;
          fastcgi_temp_path {own}/fastcgi; uwsgi_temp_path {own}/uwsgi; scgi_temp_path {own}/scgi;
-         server {{ listen 80; listen 443 ssl; ssl_certificate {cert}; ssl_certificate_key {key};
+         server {{ listen [::]:80 ipv6only=off; listen [::]:443 ssl ipv6only=off; ssl_certificate {cert}; ssl_certificate_key {key};
          return 200; }} }}"
     );
     std::fs::write(gateway.run.join("conf"), config).unwrap();
@@ -65,6 +70,11 @@ fn protocols_and_servers_are_told_and_a_blocked_one_is_not_reached() {
     assert!(!fetches(&client, "https://www.bad.example/"));
     assert!(!fetches(&client, "http://bad.example/"));
     assert!(fetches(&client, "https://notbad.example/"));
+    give6(&client, "2001:db8::1/64");
+    give6(&server, "2001:db8::2/64");
+    let over_ipv6 = |url: &str| fetches_from(&client, "[2001:db8::2]", url);
+    until("no page", || over_ipv6("https://www.shop.example/"));
+    assert!(!over_ipv6("https://www.bad.example/"));
     // A client of SSH does not get beyond its greeting.
     let listener = within(path(&server).as_ref(), || {
         patiently(|| TcpListener::bind("0.0.0.0:22"))
@@ -96,13 +106,15 @@ fn protocols_and_servers_are_told_and_a_blocked_one_is_not_reached() {
     let names = read("dpi.names");
     for name in [
         "www.shop.example ",
-        "www.bad.example 1 ",
+        "www.bad.example 2 ",
         "plain.example ",
         "www.test 1 ",
     ] {
         assert!(names.lines().any(|line| line.starts_with(name)), "{names}");
     }
-    assert!(read("dpi.flows").contains(" tls shop www.shop.example "));
+    let flows = read("dpi.flows");
+    assert!(flows.contains("6 (10.0.0.1, ") && flows.contains("6 (2001:db8::1, "));
+    assert!(flows.contains(" tls shop www.shop.example "));
     assert!(number(&gateway, "dpi", "dpi.drops") >= 2);
     let hits = read("dpi.hits");
     assert!(

@@ -7,9 +7,9 @@ use crate::dpi::recognize;
 use crate::dpi::{hello, quic};
 use crate::flow::intact::is_intact;
 use crate::flow::stream::Streams;
+use crate::flow::upper::Upper;
 use crate::flow::windows::{SegmentNumbers, TcpReceiver};
 use crate::prelude::*;
-use crate::rewriter::headers;
 
 /// Datagrams of a UDP flow that are looked at.
 const DATAGRAMS: u8 = 8;
@@ -20,17 +20,18 @@ impl FlowDPI {
     /// Looks at a packet of a flow that is not decided on; returns whether it may pass.
     #[cold]
     pub(super) fn inspect(&mut self, cx: &mut Cx<'_>, flow: u32, packet: &Packet) -> bool {
-        let Some((ip, rest)) = headers::parts(packet) else {
+        let Some(Upper {
+            protocol,
+            bytes: transport,
+            ..
+        }) = Upper::of(packet)
+        else {
             return true;
         };
-        let protocol = headers::protocol(ip);
         // No receiver takes what is damaged.
         if matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) && !is_intact(packet) {
             return true;
         }
-        let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-        let length = total.saturating_sub(packet.network_header_len());
-        let transport = rest.get(..length).unwrap_or(rest);
         let side = usize::from(packet.is_reply());
         let told = match protocol {
             IpProtocol::TCP => {

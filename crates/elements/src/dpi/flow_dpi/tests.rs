@@ -79,6 +79,30 @@ fn flows_are_told_and_counted() {
 }
 
 #[test]
+fn flows_over_ipv6_are_told() {
+    let config = config("", "").replace("MarkIPHeader", "MarkIP6Header");
+    let mut rig = Rig::new(&config);
+    let mut push = |name: &str, packet: Vec<u8>| rig.push(name, &ip6::from_v4(&packet));
+    for (name, from, to, flags) in [
+        ("i", (A, 1), (B, 443), SYN),
+        ("j", (B, 443), (A, 1), SYN | ACK),
+    ] {
+        let mut syn = tcp(from, to, flags, &[]);
+        syn[24..28].copy_from_slice(&100u32.to_be_bytes());
+        push(name, syn);
+    }
+    let hello = hello("www.example.com");
+    let (first, rest) = hello.split_at(100);
+    push("i", segment(1, false, 100, rest));
+    push("i", segment(1, false, 0, first));
+    assert_eq!(rig.read("d.names"), "www.example.com 1 0\n");
+    assert_contains(
+        &rig.read("d.flows"),
+        "6 (2001:db8::100:1, 1, 2001:db8::200:2, 443) tls",
+    );
+}
+
+#[test]
 fn a_blocked_name_is_dropped_from_its_hello_on() {
     let mut rig = rig("drop name bad.example", "");
     for (port, server, passes) in [(1, "www.bad.example", 0), (2, "notbad.example", 2)] {

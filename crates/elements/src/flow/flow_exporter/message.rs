@@ -1,12 +1,13 @@
-//! Messages of IPFIX (RFC 7011) and NetFlow v9 (RFC 3954), with one template.
+//! Messages of IPFIX (RFC 7011) and NetFlow v9 (RFC 3954), with a template for each version of IP.
 
 use crate::flow::flow_monitor::Record;
+use crate::flow::ip6::AnyKey;
 use crate::prelude::*;
 
 /// Most bytes of a message: with its headers it fits an MTU of 1500, tunnels included.
 const MOST: usize = 1400;
-/// The template's number: the first that may be one.
-const TEMPLATE: u16 = 256;
+/// The templates' numbers, of IPv4 and IPv6: the first that may be such.
+const TEMPLATES: [u16; 2] = [256, 257];
 const MILLISECOND: i64 = 1_000_000;
 
 /// A protocol by which records are exported.
@@ -31,13 +32,13 @@ impl Argument for Format {
     }
 }
 
-/// Numbers and lengths of the information elements, in order (IANA's registry): sourceIPv4Address,
-/// destinationIPv4Address, sourceTransportPort, destinationTransportPort, protocolIdentifier,
+/// Numbers and lengths of the information elements of the addresses (IANA's registry): sourceIPv4Address,
+/// destinationIPv4Address; sourceIPv6Address, destinationIPv6Address.
+const ADDRESSES: [[(u16, u16); 2]; 2] = [[(8, 4), (12, 4)], [(27, 16), (28, 16)]];
+/// Those behind them, in order: sourceTransportPort, destinationTransportPort, protocolIdentifier,
 /// tcpControlBits, flowEndReason, octetDeltaCount, packetDeltaCount, flowStartMilliseconds,
 /// flowEndMilliseconds.
 const IPFIX: &[(u16, u16)] = &[
-    (8, 4),
-    (12, 4),
     (7, 2),
     (11, 2),
     (4, 1),
@@ -51,8 +52,6 @@ const IPFIX: &[(u16, u16)] = &[
 /// The same of NetFlow v9: there is no flowEndReason, and times are FIRST_SWITCHED and LAST_SWITCHED,
 /// in milliseconds since the exporter's start.
 const NETFLOW9: &[(u16, u16)] = &[
-    (8, 4),
-    (12, 4),
     (7, 2),
     (11, 2),
     (4, 1),
@@ -77,19 +76,21 @@ pub struct Message {
     format: Format,
     time: Time,
     bytes: Vec<u8>,
-    /// Records of data, and whether there is a template.
+    /// Records of data, and templates.
     records: u16,
-    has_template: bool,
-    /// Where the set of data begins.
-    data: Option<usize>,
+    templates: u16,
+    /// The set of data at the end: its template, and where it begins.
+    set: Option<(u16, usize)>,
 }
 
 impl Format {
-    fn fields(self) -> &'static [(u16, u16)] {
-        match self {
+    /// The fields of a record with addresses of a version: 0 for IPv4, 1 for IPv6.
+    fn fields(self, version: usize) -> impl Iterator<Item = (u16, u16)> {
+        let rest = match self {
             Format::Ipfix => IPFIX,
             Format::NetFlow9 => NETFLOW9,
-        }
+        };
+        ADDRESSES[version].iter().chain(rest).copied()
     }
 
     fn header_len(self) -> usize {
@@ -99,11 +100,9 @@ impl Format {
         }
     }
 
+    /// The length of the longest record.
     fn record_len(self) -> usize {
-        self.fields()
-            .iter()
-            .map(|(_, length)| usize::from(*length))
-            .sum()
+        self.fields(1).map(|(_, length)| usize::from(length)).sum()
     }
 }
 
@@ -117,48 +116,70 @@ impl Message {
             time,
             bytes,
             records: 0,
-            has_template: false,
-            data: None,
+            templates: 0,
+            set: None,
         }
     }
 
-    /// Adds the template, which says how records are read. It comes before them.
-    pub fn add_template(&mut self) {
-        let fields = self.format.fields();
+    /// Adds the templates, which say how records are read. They come before them.
+    pub fn add_templates(&mut self) {
         let set: u16 = match self.format {
             Format::Ipfix => 2,
             Format::NetFlow9 => 0,
         };
-        let length = 8 + 4 * fields.len() as u16;
-        for word in [set, length, TEMPLATE, fields.len() as u16] {
-            self.bytes.extend(word.to_be_bytes());
+        let begin = self.bytes.len();
+        self.bytes.extend(set.to_be_bytes());
+        self.bytes.extend([0, 0]);
+        for (version, template) in TEMPLATES.into_iter().enumerate() {
+            let count = self.format.fields(version).count() as u16;
+            for word in [template, count] {
+                self.bytes.extend(word.to_be_bytes());
+            }
+            for (number, length) in self.format.fields(version) {
+                self.bytes.extend(number.to_be_bytes());
+                self.bytes.extend(length.to_be_bytes());
+            }
+            self.templates += 1;
         }
-        for (number, length) in fields {
-            self.bytes.extend(number.to_be_bytes());
-            self.bytes.extend(length.to_be_bytes());
+        self.end_set(begin);
+    }
+
+    /// Writes the length of the set that began there, and ends here.
+    fn end_set(&mut self, begin: usize) {
+        while !self.bytes.len().is_multiple_of(4) {
+            self.bytes.push(0);
         }
-        self.has_template = true;
+        let length = (self.bytes.len() - begin) as u16;
+        self.bytes[begin + 2..begin + 4].copy_from_slice(&length.to_be_bytes());
     }
 
     /// Whether another record fits.
     pub fn has_room(&self) -> bool {
-        // With a set's header and padding.
-        self.bytes.len() + 4 + self.format.record_len() + 3 <= MOST
+        // With another set's header and the padding of both.
+        self.bytes.len() + 3 + 4 + self.format.record_len() + 3 <= MOST
     }
 
     /// Adds a record.
     pub fn add(&mut self, record: &Record) {
-        if self.data.is_none() {
-            self.data = Some(self.bytes.len());
-            self.bytes.extend(TEMPLATE.to_be_bytes());
+        let Record { key, protocol, .. } = record;
+        let template = match key {
+            AnyKey::V4(_) => TEMPLATES[0],
+            AnyKey::V6(_) => TEMPLATES[1],
+        };
+        if self.set.is_none_or(|(of, _)| of != template) {
+            if let Some((_, begin)) = self.set {
+                self.end_set(begin);
+            }
+            self.set = Some((template, self.bytes.len()));
+            self.bytes.extend(template.to_be_bytes());
             self.bytes.extend([0, 0]);
         }
-        let Record { key, protocol, .. } = record;
         let bytes = &mut self.bytes;
-        bytes.extend(key.source().octets());
-        bytes.extend(key.destination().octets());
-        bytes.extend(key.source_port().to_be_bytes());
-        bytes.extend(key.destination_port().to_be_bytes());
+        match key {
+            AnyKey::V4(key) => bytes.extend(key.addresses.to_be_bytes()),
+            AnyKey::V6(key) => bytes.extend(key.addresses.iter().flat_map(Ipv6Addr::octets)),
+        }
+        bytes.extend(key.ports().to_be_bytes());
         bytes.push(protocol.0);
         match self.format {
             Format::Ipfix => bytes.extend([0, record.flags, record.end as u8]),
@@ -186,16 +207,12 @@ impl Message {
 
     /// The message's bytes, with its number and the number of its exporter.
     pub fn finish(mut self, sequence: u32, domain: u32) -> Vec<u8> {
-        if let Some(data) = self.data {
-            while !self.bytes.len().is_multiple_of(4) {
-                self.bytes.push(0);
-            }
-            let length = (self.bytes.len() - data) as u16;
-            self.bytes[data + 2..data + 4].copy_from_slice(&length.to_be_bytes());
+        if let Some((_, begin)) = self.set {
+            self.end_set(begin);
         }
         let seconds = (self.time.wall / 1_000_000_000) as u32;
         let length = self.bytes.len() as u16;
-        let count = self.records + u16::from(self.has_template);
+        let count = self.records + self.templates;
         let words = match self.format {
             Format::Ipfix => vec![10 << 16 | u32::from(length), seconds, sequence, domain],
             Format::NetFlow9 => vec![

@@ -83,9 +83,10 @@ fn ended_idle_and_long_flows_are_exported_by_ipfix() {
     };
     assert_eq!(word(message, 0), 10 << 16 | message.len() as u32);
     assert_eq!((word(message, 8), word(message, 12)), (0, 7));
-    // The template's 11 fields, and then two records of 48 bytes.
-    assert_eq!(message[16..24], [0, 2, 0, 52, 1, 0, 0, 11]);
-    let data = &message[68..];
+    // The templates' 11 fields each, and then two records of 48 bytes.
+    assert_eq!(message[16..24], [0, 2, 0, 100, 1, 0, 0, 11]);
+    assert_eq!(message[68..80], [1, 1, 0, 11, 0, 27, 0, 16, 0, 28, 0, 16]);
+    let data = &message[116..];
     assert_eq!(data[..4], [1, 0, 0, 100]);
     assert_eq!(data.len(), 100);
     let record = &data[4..52];
@@ -114,6 +115,62 @@ fn ended_idle_and_long_flows_are_exported_by_ipfix() {
 }
 
 #[test]
+fn flows_over_ipv6_have_a_template_of_their_own() {
+    for (format, record_len) in [("ipfix", 72), ("netflow9", 62)] {
+        let mut rig = Rig::new(&std::format!(
+            "i :: Inject -> MarkIPHeader -> t :: ConnectionTracker(64) -> m :: FlowMonitor(IDLE 5s) -> Discard;
+             j :: Inject -> MarkIP6Header -> [1] t [1] -> [1] m [1] -> Discard;
+             x :: FlowExporter(m, {format}) -> c :: Collect;"
+        ));
+        let old = udp((A, 7), (B, 53), &[0; 12]);
+        rig.push("i", &old);
+        rig.push("j", &ip6::from_v4(&old));
+        let ping = (128, 0, [0, 7, 0, 1]);
+        rig.push(
+            "j",
+            &ip6::icmp(
+                ip6::addr("2001:db8::1"),
+                ip6::addr("2001:db8::2"),
+                ping,
+                &[],
+            ),
+        );
+        assert_contains(
+            &rig.read("m.flows"),
+            "17 (2001:db8::100:1, 7, 2001:db8::200:2, 53) 1 60 0 0 0",
+        );
+        assert_eq!(
+            rig.read("m.top"),
+            "2001:db8::100:1 60 0\n2001:db8::1 48 0\n1.0.0.1 40 0\n"
+        );
+        rig.write("t.clear", "");
+        rig.advance(SECOND);
+        let messages = rig.data("c");
+        let message = &messages[0];
+        // Its sets: templates, IPv4, IPv6.
+        let mut sets = Vec::new();
+        let mut at = if format == "ipfix" { 16 } else { 20 };
+        while at < message.len() {
+            let [number, length] =
+                [at, at + 2].map(|at| u16::from_be_bytes([message[at], message[at + 1]]));
+            sets.push((number, usize::from(length), at));
+            at += usize::from(length);
+        }
+        let numbers: Vec<u16> = sets.iter().map(|set| set.0).collect();
+        assert_eq!(numbers[1..], [256, 257]);
+        let (_, length, at) = sets[2];
+        assert!((4 + 2 * record_len..4 + 2 * record_len + 4).contains(&length));
+        let record = &message[at + 4..];
+        assert_eq!(record[..4], [0x20, 1, 0x0d, 0xb8]);
+        assert_eq!(record[12..16], [1, 0, 0, 1]);
+        assert_eq!(record[28..37], [2, 0, 0, 2, 0, 7, 0, 53, 17]);
+        // Of ICMPv6, the type.
+        assert_eq!(record[record_len + 32..record_len + 37], [0, 0, 128, 0, 58]);
+        assert_eq!(rig.read("x.records"), "3");
+    }
+}
+
+#[test]
 fn netflow_9_tells_times_since_the_start() {
     let mut rig = rig("IDLE 5s", "netflow9");
     rig.advance(3 * SECOND);
@@ -124,9 +181,9 @@ fn netflow_9_tells_times_since_the_start() {
     rig.advance(SECOND);
     let messages = rig.data("c");
     let message = &messages[0];
-    assert_eq!(word(message, 0), 9 << 16 | 3);
+    assert_eq!(word(message, 0), 9 << 16 | 4);
     assert_eq!(word(message, 12), 0);
-    let data = &message[20 + 48..];
+    let data = &message[20 + 92..];
     assert_eq!(data[..4], [1, 0, 0, 80]);
     assert_eq!(data.len(), 80);
     let record = &data[4..42];

@@ -17,9 +17,9 @@ pub struct Alert {
     /// The packet's protocol.
     pub protocol: IpProtocol,
     /// The packet's sender.
-    pub source: (Ipv4Addr, u16),
+    pub source: (IpAddr, u16),
     /// The packet's receiver.
-    pub destination: (Ipv4Addr, u16),
+    pub destination: (IpAddr, u16),
 }
 
 /// Year, month and day of a number of days since 1970-01-01 (Hinnant, chrono-compatible low-level date
@@ -77,6 +77,7 @@ impl Alert {
             IpProtocol::TCP => ("TCP".to_string(), true),
             IpProtocol::UDP => ("UDP".to_string(), true),
             IpProtocol::ICMP => ("ICMP".to_string(), false),
+            IpProtocol::ICMPV6 => ("IPv6-ICMP".to_string(), false),
             other => (format!("{:03}", other.0), false),
         };
         if has_ports {
@@ -126,8 +127,8 @@ mod tests {
             rules: parse(text, &Set::default()).unwrap().into(),
             rule: 0,
             protocol: IpProtocol::UDP,
-            source: (Ipv4Addr::new(1, 2, 3, 4), 5),
-            destination: (Ipv4Addr::new(6, 7, 8, 9), 53),
+            source: (Ipv4Addr::new(1, 2, 3, 4).into(), 5),
+            destination: (Ipv4Addr::new(6, 7, 8, 9).into(), 53),
         };
         assert_eq!(
             alert.line(),

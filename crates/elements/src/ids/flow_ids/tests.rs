@@ -13,9 +13,14 @@ fn rig(rules: &str, arguments: &str) -> Rig {
         .replace('"', "\\\"")
         .replace('$', "\\$");
     Rig::new(&std::format!(
-        "i :: Inject -> MarkIPHeader -> t :: ConnectionTracker(64)
+        "t :: ConnectionTracker(64);
+         i :: Inject -> version :: Classifier(0/60%f0, -);
+         version[0] -> MarkIP6Header -> t;
+         version[1] -> MarkIPHeader -> t
              -> d :: FlowIDS(\"{rules}\"{arguments}) -> c :: Collect;
-         j :: Inject -> MarkIPHeader -> [1] t [1] -> [1] d [1] -> Discard;"
+         j :: Inject -> back :: Classifier(0/60%f0, -);
+         back[0] -> MarkIP6Header -> [1] t;
+         back[1] -> MarkIPHeader -> [1] t [1] -> [1] d [1] -> Discard;"
     ))
 }
 
@@ -69,6 +74,32 @@ fn contents_are_found_across_segments_in_any_order() {
     rig.write("t.clear", "");
     rig.write("d.reset", "");
     rig.assert_handlers(&[("d.count", "0"), ("d.alerts", "")]);
+}
+
+#[test]
+fn contents_are_found_over_ipv6() {
+    let rules = "alert tcp [2001:db8::1.0.0.1/128] any -> !2001:db8:1::/48 80 (msg:\"passwd\"; content:\"/etc/passwd\"; sid:1;)\n\
+                 alert tcp 1.0.0.0/8 any -> any any (msg:\"old\"; content:\"passwd\"; sid:2;)\n\
+                 alert udp any any -> any 53 (msg:\"name\"; content:\"name\"; sid:3;)";
+    let mut rig = rig(rules, "");
+    let mut push = |name: &str, packet: Vec<u8>| {
+        let marked = ip6::from_v4(&packet);
+        rig.push(name, &marked);
+    };
+    let mut syn = tcp((A, 1), (B, 80), SYN, &[]);
+    syn[24..28].copy_from_slice(&100u32.to_be_bytes());
+    push("i", syn);
+    push("j", tcp((B, 80), (A, 1), SYN | ACK, &[]));
+    push("i", segment(1, 0, &[]));
+    push("i", segment(1, 7, b"c/passwd HTTP"));
+    push("i", segment(1, 0, b"GET /et"));
+    push("i", udp((A, 5), (B, 53), b"a name"));
+    let mut damaged = ip6::from_v4(&udp((A, 6), (B, 53), b"a name"));
+    damaged[50] ^= 1;
+    rig.push("i", &damaged);
+    rig.assert_handlers(&[("d.hits", "1 1 passwd\n1 3 name\n"), ("d.damaged", "1")]);
+    let text = "\"src_ip\":\"2001:db8::100:1\",\"src_port\":1,\"dest_ip\":\"2001:db8::200:2\",\"dest_port\":80";
+    assert_contains(&rig.read("d.alerts"), text);
 }
 
 #[test]

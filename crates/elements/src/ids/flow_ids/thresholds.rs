@@ -5,13 +5,13 @@ use hashbrown::HashMap;
 use crate::ids::rules::{Threshold, ThresholdKind};
 use crate::prelude::*;
 
-/// Most pairs of a rule and an address.
-const PAIRS_MAX: usize = 1 << 14;
+/// Most pairs of a rule and an address. Twice as many are as many as a map of 32768 slots has room for.
+const PAIRS_MAX: usize = 14 << 10;
 
 /// Counts of matches.
 #[derive(Default)]
 pub struct Thresholds {
-    counts: HashMap<(u16, Ipv4Addr), Count>,
+    counts: HashMap<(u16, IpAddr), Count>,
     /// The second in which a full table was last looked through for counts that are over.
     swept: i64,
 }
@@ -38,13 +38,7 @@ impl Thresholds {
 
     /// Whether a rule's match is told, in a second of the clock. While there is no room for another pair, each match
     /// counts as the first one.
-    pub fn tells(
-        &mut self,
-        rule: u16,
-        threshold: Threshold,
-        address: Ipv4Addr,
-        second: i64,
-    ) -> bool {
+    pub fn tells(&mut self, rule: u16, threshold: Threshold, address: IpAddr, second: i64) -> bool {
         let new = Count {
             began: second,
             seconds: threshold.seconds,
@@ -88,7 +82,7 @@ mod tests {
         let mut thresholds = Thresholds::default();
         assert!(thresholds.reserve());
         let told = seconds.iter().copied();
-        told.filter(|second| thresholds.tells(1, threshold, A, *second))
+        told.filter(|second| thresholds.tells(1, threshold, A.into(), *second))
             .collect()
     }
 
@@ -112,11 +106,11 @@ mod tests {
         assert!(thresholds.reserve());
         let before = thresholds.counts.capacity();
         for host in 0..3 * PAIRS_MAX as u32 {
-            thresholds.tells(0, threshold, Ipv4Addr::from_bits(host), 5);
+            thresholds.tells(0, threshold, Ipv4Addr::from_bits(host).into(), 5);
         }
         assert_eq!(thresholds.counts.len(), PAIRS_MAX);
-        assert!(thresholds.tells(0, threshold, Ipv4Addr::from_bits(1), 6));
-        thresholds.tells(0, threshold, Ipv4Addr::from_bits(u32::MAX), 15);
+        assert!(thresholds.tells(0, threshold, Ipv4Addr::from_bits(1).into(), 6));
+        thresholds.tells(0, threshold, Ipv4Addr::from_bits(u32::MAX).into(), 15);
         // Removed entries leave marks, which count as used until the table is full.
         assert_eq!(thresholds.counts.len(), 1);
         assert!(thresholds.counts.capacity() <= before);

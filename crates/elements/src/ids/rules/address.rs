@@ -5,15 +5,15 @@ use crate::prelude::*;
 /// A set of numbers: the ranges in it, less others. Without ranges, all numbers are in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
-    within: Vec<(u32, u32)>,
-    without: Vec<(u32, u32)>,
+    within: Vec<(u128, u128)>,
+    without: Vec<(u128, u128)>,
 }
 
 impl Set {
     /// Whether a number is in it.
     #[inline]
-    pub fn contains(&self, number: u32) -> bool {
-        let is_in = |ranges: &[(u32, u32)]| {
+    pub fn contains(&self, number: u128) -> bool {
+        let is_in = |ranges: &[(u128, u128)]| {
             ranges
                 .iter()
                 .any(|(low, high)| (*low..=*high).contains(&number))
@@ -26,7 +26,7 @@ impl Set {
         if !negated {
             if other.within.is_empty() && other.without.is_empty() {
                 // All numbers.
-                self.within.push((0, u32::MAX));
+                self.within.push((0, u128::MAX));
                 return Ok(());
             }
             if other.within.is_empty() {
@@ -114,22 +114,40 @@ pub fn addresses(text: &str, home: &Set) -> Result<Set, String> {
             "‘{item}’ is not known: there are $HOME_NET and $EXTERNAL_NET"
         )),
         _ => {
-            let (address, length) = item.split_once('/').unwrap_or((item, "32"));
-            let address: Option<Ipv4Addr> = address.parse().ok();
-            let length = length.parse().ok().filter(|length: &u32| *length <= 32);
-            let Some((address, length)) = address.zip(length) else {
+            let Some(network) = prefix(item) else {
                 return Err(format!(
-                    "‘{item}’ is no IPv4 address or prefix, as 10.0.0.0/8"
+                    "‘{item}’ is no address or prefix, as 10.0.0.0/8 or 2001:db8::/32"
                 ));
             };
-            let host = u32::MAX.checked_shr(length).unwrap_or(0);
-            let network = address.to_bits() & !host;
             Ok(Set {
-                within: vec![(network, network | host)],
+                within: vec![network],
                 without: Vec::new(),
             })
         }
     })
+}
+
+/// The number of an address in a set: that of IPv6, and of IPv4 that of the mapped address (RFC 4291).
+pub fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+/// The first and the last number of an address or a prefix.
+fn prefix(text: &str) -> Option<(u128, u128)> {
+    let (address, length) = match text.split_once('/') {
+        Some((address, length)) => (address, Some(length.parse::<u32>().ok()?)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let length = length.unwrap_or(bits);
+    let host = u128::MAX.checked_shr(128 - bits.checked_sub(length)?);
+    let host = host.filter(|_| length < bits).unwrap_or(0);
+    let network = number(address) & !host;
+    Some((network, network | host))
 }
 
 /// Ports, as a rule's header names them.
@@ -163,13 +181,26 @@ mod tests {
     #[test]
     fn sets_are_read() {
         let home = addresses("[10.0.0.0/8,!10.1.0.0/16]", &Set::default()).unwrap();
-        let has = |set: &Set, address: [u8; 4]| set.contains(u32::from_be_bytes(address));
+        let has = |set: &Set, address: [u8; 4]| set.contains(number(address.into()));
         assert!(
             has(&home, [10, 2, 0, 1]) && !has(&home, [10, 1, 2, 3]) && !has(&home, [11, 0, 0, 1])
         );
         let plain = addresses("192.168.0.0/16", &Set::default()).unwrap();
         let external = addresses("$EXTERNAL_NET", &plain).unwrap();
         assert!(has(&external, [8, 8, 8, 8]) && !has(&external, [192, 168, 3, 4]));
+        let six: IpAddr = "2001:db8::7".parse().unwrap();
+        for (text, is_in) in [
+            ("any", true),
+            ("2001:db8::/32", true),
+            ("[10.0.0.0/8,2001:db8::7]", true),
+            ("!2001:db8::/127", true),
+            ("::/0", true),
+            ("!2001:db8::/64", false),
+            ("0.0.0.0/0", false),
+        ] {
+            let set = addresses(text, &Set::default()).unwrap();
+            assert_eq!(set.contains(number(six)), is_in, "{text}");
+        }
         let ports = ports("[80,1000:1002,!1001,60000:]").unwrap();
         for (port, is_in) in [
             (80, true),
@@ -183,7 +214,7 @@ mod tests {
         for text in ["", "[80", "x", "9:1", "70000", ":", "![!1]x"] {
             assert!(super::ports(text).is_err(), "{text}");
         }
-        for text in ["10.0.0.0/33", "$X", "10.0.0", "!any"] {
+        for text in ["10.0.0.0/33", "::/129", "$X", "10.0.0", "!any"] {
             assert!(addresses(text, &Set::default()).is_err(), "{text}");
         }
     }
