@@ -3,8 +3,8 @@
 // The rules decide on the first packet of each connection; later packets of both directions, and ICMP
 // errors about them, share the decision. TCP connections are followed by their flags through
 // handshake and teardown, UDP and ICMP by their addresses and ports. A connection that no rule allows
-// is denied. Fragments are reassembled first; those of IPv6 are dropped. The firewall answers pings to its
-// addresses from the inside.
+// is denied. Fragments are reassembled first, and IPv6 packets that came in fragments are cut again. The firewall
+// answers pings to its addresses from the inside.
 //
 //   weir run firewall --link inside=dev:eth1 --link outside=dev:eth2
 //   weir run firewall -p rules=office.rules --link inside=dev:eth1 --link outside=dev:eth2
@@ -138,7 +138,7 @@ elementclass Side { $interface, $address, $address6 |
 	fragment[1] -> ICMPError($address, unreachable, needfrag, PMTU 1500) -> [1] output;
 
 	kind[3] -> IP6NDAdvertiser($address6 $interface) -> send;
-	input[1] -> hops :: DecIP6HLIM -> fit :: IP6Fragmenter(1500, HONOR_DF true)
+	input[1] -> hops :: DecIP6HLIM -> fit :: IP6Fragmenter(1500, HONOR_DF true, MTU_ANNO 36)
 		-> [0] neighbors :: IP6NDSolicitor($address6, $interface) -> send;
 	kind[4] -> [1] neighbors;
 	neighbors[1] -> send;
@@ -148,7 +148,7 @@ elementclass Side { $interface, $address, $address6 |
 		8/fe80%ffc0, 8/ff, 24/fe80%ffc0, 24/ff,
 		8/00000000000000000000000000000001, 24/00000000000000000000000000000001, -);
 	valid[0], valid[1], valid[2], valid[3], valid[4], valid[5] -> martians :: Discard;
-	valid[6] -> [2] output;
+	valid[6] -> IPReassembler(MAX_MTU_ANNO 36) -> [2] output;
 	hops[1] -> ICMP6Error($address6, 3, 0) -> [3] output;
 	fit[1] -> ICMP6Error($address6, 2, 0, PMTU 1500) -> [3] output;
 

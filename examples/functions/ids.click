@@ -3,7 +3,7 @@
 // Frames pass between `a` and `b` unchanged, also if they belong to no flow. The IDS searches a copy of the
 // IPv4 and IPv6 packets: the streams of TCP, put together from their segments, and the payloads of datagrams and of
 // ICMP. Each alert is a line of JSON, as Suricata's EVE output: on the console, and by a handler.
-// Fragments are reassembled first; those of IPv6 are not searched (`connections.fragments`).
+// Fragments are reassembled first.
 //
 //   weir run ids -p rules=local.rules -p home_net=10.0.0.0/24 --link a=dev:eth1 --link b=dev:eth2
 //   weir read ids ids.alerts
@@ -78,8 +78,8 @@ define($print true);
 // IP packets, in a copy.
 elementclass Packets {
 	input -> kind :: Classifier(12/0800, 12/86dd, -);
-	kind[0] -> Strip(14) -> CheckIPHeader -> IPReassembler -> output;
-	kind[1] -> Strip(14) -> CheckIP6Header -> output;
+	kind[0] -> Strip(14) -> CheckIPHeader -> whole :: IPReassembler -> output;
+	kind[1] -> Strip(14) -> CheckIP6Header -> whole;
 	kind[2] -> Discard;
 }
 

@@ -334,6 +334,9 @@ allow from outside tcp dst port 22 and dst host 2001:db8:1::2
         let said = ping(&inside, &format!("-c 1 -W 2 {options}"));
         assert!(said.contains(expected), "{said}");
     }
+    // Fragments.
+    let said = ping(&inside, "-c 2 -i 0.2 -W 2 -s 4000 2001:db8:2::2");
+    assert!(said.contains(" 0% packet loss"), "{said}");
     let socket = bound(&inside, "[::]:0");
     socket.connect("[2001:db8:2::2]:9").unwrap();
     socket.send(b"nobody listens").unwrap();

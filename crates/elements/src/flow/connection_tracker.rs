@@ -36,7 +36,7 @@ const TICK: u64 = 1_000_000_000;
 /// must have their IP header marked.
 ///
 /// Connections over IPv6 are tracked as those over IPv4 are. ICMPv6 echo requests begin connections as ICMP's do;
-/// the messages of neighbor discovery and of multicast groups belong to none. Fragments over IPv6 are dropped.
+/// the messages of neighbor discovery and of multicast groups belong to none.
 ///
 /// A connection ends when it had no packet for the timeout of its state, or when an element behind
 /// refuses it. All memory is allocated when the router is initialized: about 150 bytes for each of

@@ -6,6 +6,11 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::prelude::*;
+use crate::rewriter::headers::is_ip6;
+
+mod fragment;
+
+use fragment::{Fragment, HEADER6, Key};
 
 /// Nanoseconds of a second.
 const SECOND: i64 = 1_000_000_000;
@@ -23,15 +28,6 @@ const KEPT: u8 = 0xc0;
 /// Longest IP packet.
 const LONGEST: usize = 0xffff;
 
-/// What the fragments of one packet have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    source: Ipv4Addr,
-    destination: Ipv4Addr,
-    ident: u16,
-    protocol: IpProtocol,
-}
-
 /// A packet some of whose fragments are here.
 struct Partial {
     /// The payload, as far as it reaches; what is missing is zero.
@@ -39,9 +35,11 @@ struct Partial {
     /// What of the payload is here: ranges in order that do not touch.
     here: SmallVec<[Range<usize>; 2]>,
     /// The first fragment, or until it comes the one that came first, up to the end of its IP
-    /// header.
+    /// header; of IPv6, up to the fragment header.
     head: Packet,
     has_first: bool,
+    /// Of IPv6, fragments overlapped: nothing becomes of the packet.
+    is_spoiled: bool,
     /// The payload's whole length, known from the last fragment on: as far as it reached then.
     length: Option<usize>,
     /// Flags of the fragment that came first: the reserved bit, and not to fragment.
@@ -72,12 +70,25 @@ impl Partial {
 
     fn is_complete(&self) -> bool {
         let all = self.length.map(|length| 0..length);
-        self.has_first && self.here.len() == 1 && self.here.first() == all.as_ref()
+        let is_here = self.here.len() == 1 && self.here.first() == all.as_ref();
+        self.has_first && is_here && !self.is_spoiled
     }
 
     /// Bytes that it counts for.
     fn memory(&self) -> usize {
         OVERHEAD + self.payload.len() + self.here.len() * size_of::<Range<usize>>()
+    }
+
+    /// Whether a fragment's payload may come to where it belongs: over IPv6 there must be nothing yet, but for the
+    /// same bytes (RFC 8200, section 4.5).
+    fn accepts(&self, place: &Range<usize>, bytes: &[u8]) -> bool {
+        let mut here = self.here.iter();
+        let overlaps = here.any(|range| range.start < place.end && place.start < range.end);
+        let is_known = || {
+            let mut here = self.here.iter();
+            here.any(|range| range.start <= place.start && place.end <= range.end)
+        };
+        !overlaps || is_known() && self.payload.data().get(place.clone()) == Some(bytes)
     }
 
     /// Copies a fragment's payload to where it belongs. False if there is no memory.
@@ -115,11 +126,16 @@ impl Partial {
             head,
             longest,
             flags,
+            is_spoiled,
             ..
         } = self;
         let network = usize::try_from(head.network_offset()?).ok()?;
         let length = head.len() - network + payload.len();
-        if length > LONGEST || !payload.push(head.len()) {
+        let longest_packet = match is_ip6(&head) {
+            true => LONGEST + HEADER6,
+            false => LONGEST,
+        };
+        if is_spoiled || length > longest_packet || !payload.push(head.len()) {
             return None;
         }
         payload.data_mut()[..head.len()].copy_from_slice(head.data());
@@ -127,6 +143,11 @@ impl Partial {
         payload.set_anno(IPREASSEMBLER, 0);
         if let Some(anno) = mtu {
             payload.set_anno(anno.anno(), longest as u32);
+        }
+        if is_ip6(&payload) {
+            let mut ip = Ipv6Packet::new_unchecked(payload.network_header_mut()?);
+            ip.set_payload_len((length - HEADER6) as u16);
+            return Some(payload);
         }
         let mut ip = Ipv4Packet::new_unchecked(payload.network_header_mut()?);
         ip.set_total_len(length as u16);
@@ -140,7 +161,7 @@ impl Partial {
     }
 }
 
-/// Reassembles fragmented IP packets.
+/// Reassembles fragmented IP packets, of IPv4 and IPv6.
 ///
 /// Packets must have their IP header marked. Whole packets pass unchanged; fragments are kept until
 /// their packet is complete. A complete packet has the headers and annotations of its first
@@ -152,7 +173,8 @@ impl Partial {
 ///
 /// Fragments with impossible lengths are dropped. The last fragment makes the packet's end known: it
 /// is where the farthest of the fragments so far ends, and fragments beyond it are dropped. Where
-/// fragments overlap, the later fragment's bytes are used.
+/// fragments of IPv4 overlap, the later fragment's bytes are used. A packet of IPv6 whose fragments overlap with
+/// different bytes is dropped (RFC 5722); a fragment that is the whole packet passes as it is (RFC 6946).
 ///
 /// # Example
 /// ```click
@@ -160,7 +182,7 @@ impl Partial {
 /// ```
 ///
 /// # See also
-/// IPFragmenter
+/// IPFragmenter, IP6Fragmenter
 #[derive(Element)]
 #[element(ports = "1/1-2", processing = "a/ah", segments, handlers)]
 #[outputs(
@@ -188,37 +210,6 @@ pub struct IPReassembler {
     bad: u64,
 }
 
-/// A fragment, as far as its header makes sense.
-struct Fragment {
-    key: Key,
-    place: Range<usize>,
-    last: bool,
-}
-
-impl Fragment {
-    /// `None` if a length is impossible.
-    fn of(packet: &Packet) -> Option<Fragment> {
-        let ip = Ipv4Packet::new_checked(packet.network_header()?).ok()?;
-        let start = usize::from(ip.fragment_offset());
-        let length = usize::from(ip.total_len()) - ip.header_len();
-        let (end, last) = (start + length, !ip.more_fragments());
-        if length == 0 || end > LONGEST || (!last && !end.is_multiple_of(8)) {
-            return None;
-        }
-        let key = Key {
-            source: ip.source(),
-            destination: ip.destination(),
-            ident: ip.ident(),
-            protocol: ip.protocol(),
-        };
-        Some(Fragment {
-            key,
-            place: start..end,
-            last,
-        })
-    }
-}
-
 impl IPReassembler {
     /// Takes a fragment in; gives the packet back if it is complete now.
     fn take(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> Option<Packet> {
@@ -243,7 +234,7 @@ impl IPReassembler {
                 if self.partial.len() >= most {
                     self.reap_oldest(cx, usize::MAX, most * 3 / 4);
                 }
-                (start(cx.pool(), packet, self.seen)?, true)
+                (start(cx.pool(), packet, &fragment, self.seen)?, true)
             }
         };
         partial.touched = cx.recent();
@@ -319,13 +310,19 @@ impl IPReassembler {
 }
 
 /// A packet with nothing in it but the headers of `packet`, the fragment of that number.
-fn start(pool: &mut Pool, packet: &Packet, number: u64) -> Option<Partial> {
-    let headroom = HEADROOM + packet.transport_offset()?.max(0) as usize;
+fn start(
+    pool: &mut Pool,
+    packet: &Packet,
+    fragment: &Fragment,
+    number: u64,
+) -> Option<Partial> {
+    let head = head_of(pool, packet, fragment)?;
     Some(Partial {
-        payload: pool.packet(headroom, 0)?,
+        payload: pool.packet(HEADROOM + head.len(), 0)?,
         here: SmallVec::new(),
-        head: head_of(pool, packet)?,
+        head,
         has_first: false,
+        is_spoiled: false,
         length: None,
         flags: packet.network_header()?.get(FLAGS)? & KEPT,
         longest: 0,
@@ -336,13 +333,16 @@ fn start(pool: &mut Pool, packet: &Packet, number: u64) -> Option<Partial> {
 }
 
 /// A copy of `packet` up to the end of its IP header.
-fn head_of(pool: &mut Pool, packet: &Packet) -> Option<Packet> {
-    let end = usize::try_from(packet.transport_offset()?).ok()?;
-    let mut head = pool.copy(packet.data().get(..end)?)?;
+fn head_of(pool: &mut Pool, packet: &Packet, fragment: &Fragment) -> Option<Packet> {
+    let network = usize::try_from(packet.network_offset()?).ok()?;
+    let mut head = pool.copy(packet.data().get(..network + fragment.parts.front)?)?;
     head.copy_meta(packet);
     if packet.mac_offset().is_some_and(|at| at < 0) {
         // It was stripped, and not copied.
         head.clear_mac_header();
+    }
+    if let Some((place, kind)) = fragment.parts.link {
+        *head.data_mut().get_mut(network + place)? = kind.0;
     }
     Some(head)
 }
@@ -357,23 +357,27 @@ fn add(
     fresh: bool,
 ) -> Option<()> {
     let end = fragment.place.end;
-    if partial.length.is_some_and(|length| end > length) {
+    if partial.is_spoiled || partial.length.is_some_and(|length| end > length) {
         return None;
     }
-    let ip = Ipv4Packet::new_unchecked(packet.network_header()?);
+    let bytes = packet.network_header()?.get(fragment.parts.bytes.clone())?;
+    if is_ip6(packet) && !partial.accepts(&fragment.place, bytes) {
+        partial.is_spoiled = true;
+        return None;
+    }
     if fragment.place.start == 0 {
         if !fresh {
-            partial.head = head_of(pool, packet)?;
+            partial.head = head_of(pool, packet, fragment)?;
         }
         partial.has_first = true;
     }
-    if !partial.fill(fragment.place.clone(), ip.payload()) {
+    if !partial.fill(fragment.place.clone(), bytes) {
         return None;
     }
     if fragment.last {
         partial.length = Some(partial.payload.len());
     }
-    partial.longest = partial.longest.max(usize::from(ip.total_len()));
+    partial.longest = partial.longest.max(fragment.parts.bytes.end);
     Some(())
 }
 
@@ -423,8 +427,7 @@ impl Element for IPReassembler {
 
     #[inline]
     fn affects(&self, packet: &Packet) -> bool {
-        let header = packet.network_header().unwrap_or_default();
-        Ipv4Packet::new_unchecked(header).is_fragment()
+        fragment::is_fragment(packet)
     }
 
     #[inline]

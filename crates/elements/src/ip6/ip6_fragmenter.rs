@@ -10,7 +10,8 @@ use crate::prelude::*;
 /// with the IPv6 header, and have the packet's annotations.
 ///
 /// Only senders, and translators for them, may fragment: a router has to answer with "packet too
-/// big" instead. With HONOR_DF it treats every packet as one that must not be fragmented.
+/// big" instead. With HONOR_DF it treats every packet as one that must not be fragmented, but for those that an
+/// IPReassembler put together, if MTU_ANNO is its MAX_MTU_ANNO.
 ///
 /// # Example
 /// ```click
@@ -31,6 +32,10 @@ pub struct IP6Fragmenter {
     /// Whether packets that are too long leave by output 1 whole.
     #[arg]
     honor_df: bool,
+    /// Two bytes of a packet's annotations: if they are not 0, it was put together from fragments, the longest of
+    /// this length.
+    #[arg]
+    mtu_anno: Option<AnnoOf<2>>,
     /// Packets that could not be cut.
     #[handler(read)]
     drops: u64,
@@ -39,6 +44,8 @@ pub struct IP6Fragmenter {
     fragments: u64,
 }
 
+/// What every link carries (RFC 8200, section 5).
+const LEAST: usize = 1280;
 /// Length of a fragment header.
 const FRAGMENT: usize = 8;
 /// An IPv6 header, a fragment header, and the least that is cut off.
@@ -151,7 +158,12 @@ impl IP6Fragmenter {
             packet.take(header.len() - length);
             return cx.emit(0, packet);
         }
-        let plan = Plan::of(&ip, mtu).filter(|_| !self.honor_df);
+        let longest = self.mtu_anno.map_or(0, |anno| packet.anno(anno.anno()));
+        let plan = match longest {
+            0 => Plan::of(&ip, mtu).filter(|_| !self.honor_df),
+            // What came this way goes on, on links that carry no more.
+            longest => Plan::of(&ip, mtu.min((longest as usize).max(LEAST))),
+        };
         let Some(plan) = plan else {
             return self.refuse(cx, packet);
         };

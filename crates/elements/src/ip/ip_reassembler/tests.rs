@@ -232,7 +232,140 @@ fn a_stripped_mac_header_is_not_pointed_to() {
     assert_eq!(rig.collected("c")[0].mac_offset(), None);
 }
 
+/// Packets over IPv6 behind 0 to 2 headers, and their fragments.
+fn fragments6(payload: &[u8], headers: usize, mtu: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
+    let (a, b) = (ip6::addr("2001:db8::a"), ip6::addr("2001:db8::b"));
+    let udp = ip6::udp((a, 5), (b, 6), payload)[40..].to_vec();
+    let options = [[0, 0, 1, 4, 0, 0, 0, 0], [17, 0, 1, 4, 0, 0, 0, 0]];
+    let (first, options): (u8, &[[u8; 8]]) = match headers {
+        0 => (17, &[]),
+        1 => (0, &options[1..]),
+        // Hop-by-hop, then options for the destination.
+        _ => (0, &[[60, 0, 1, 4, 0, 0, 0, 0], options[1]]),
+    };
+    let whole = ip6::packet(first, a, b, &[options.as_flattened(), &udp].concat());
+    let mut cut = Rig::new(&format!(
+        "i :: Inject -> MarkIP6Header -> IP6Fragmenter({mtu}) -> c :: Collect;"
+    ));
+    cut.push("i", &whole);
+    let pieces = cut.data("c");
+    (whole, pieces)
+}
+
+fn rig6() -> Rig {
+    Rig::new("i :: Inject -> MarkIP6Header -> r :: IPReassembler(MAX_MTU_ANNO 36) -> c :: Collect; r[1] -> lost :: Collect;")
+}
+
+#[test]
+fn ipv6_packets_whose_fragments_overlap_are_dropped() {
+    let (whole, pieces) = fragments6(&[5; 100], 1, 104);
+    let [first, second, third] = &pieces[..] else {
+        panic!("{} pieces", pieces.len());
+    };
+    let mut rig = rig6();
+    // Twice the same is none.
+    for piece in [first, first, third, third, second] {
+        rig.push("i", piece);
+    }
+    assert_eq!(rig.data("c"), [&whole[..]]);
+    let mut other = second.clone();
+    other[60] ^= 1;
+    for piece in [first, second, &other, third, second] {
+        rig.push("i", piece);
+    }
+    assert!(rig.data("c").is_empty());
+    rig.advance(45_000_000_000);
+    assert!(rig.data("lost").is_empty());
+    assert_eq!(rig.outstanding(), 0);
+    // The identification counts, and so do the addresses.
+    let mut stranger = third.clone();
+    stranger[23] ^= 1;
+    for piece in [first, second, &stranger] {
+        rig.push("i", piece);
+    }
+    assert!(rig.data("c").is_empty());
+    rig.push("i", third);
+    assert_eq!(rig.data("c"), [whole]);
+}
+
+#[test]
+fn what_is_whole_over_ipv6_passes() {
+    let mut rig = rig6();
+    let (whole, _) = fragments6(&[5; 100], 2, 2000);
+    let (a, b) = (ip6::addr("2001:db8::a"), ip6::addr("2001:db8::b"));
+    let atomic = ip6::packet(44, a, b, &[17, 0, 0, 0, 0, 0, 0, 9, 1, 2, 3, 4]);
+    let wrong = ip6::packet(0, a, b, &[17, 9, 0, 0, 0, 0, 0, 9]);
+    let all = [whole, atomic, wrong];
+    rig.push_all("i", &all);
+    assert_eq!(rig.data("c"), all);
+    // Lengths that are impossible.
+    let odd = ip6::packet(44, a, b, &[17, 0, 0, 1, 0, 0, 0, 9, 1, 2, 3, 4]);
+    let empty = ip6::packet(44, a, b, &[17, 0, 0, 1, 0, 0, 0, 9]);
+    let long = ip6::packet(44, a, b, &[&[17, 0, 0xff, 0xf9, 0, 0, 0, 9][..], &[0; 16]].concat());
+    rig.push_all("i", &[odd, empty, long]);
+    assert!(rig.read("r.dump").contains("bad fragments seen:  3\n"));
+}
+
+#[test]
+fn what_was_put_together_is_cut_again_where_nothing_else_may_be() {
+    let mut rig = Rig::new(
+        "i :: Inject -> MarkIP6Header -> IPReassembler(MAX_MTU_ANNO 36)
+             -> f :: IP6Fragmenter(1500, HONOR_DF true, MTU_ANNO 36) -> c :: Collect; f[1] -> long :: Collect;",
+    );
+    let (whole, pieces) = fragments6(&[5; 4000], 0, 1400);
+    for piece in &pieces {
+        rig.push("i", piece);
+    }
+    let again = rig.data("c");
+    assert!(again.len() == pieces.len() && again.iter().all(|piece| piece.len() <= 1400));
+    rig.push("i", &whole);
+    assert_eq!(rig.data("long"), [whole]);
+}
+
 proptest! {
+    #[test]
+    fn ipv6_fragments_in_any_order_make_the_packet(
+        payload in proptest::collection::vec(any::<u8>(), 0..2000),
+        headers in 0usize..3,
+        mtu in 72usize..600,
+        order in any::<u64>(),
+    ) {
+        let (whole, mut pieces) = fragments6(&payload, headers, mtu);
+        let mut rig = rig6();
+        let mut random = order;
+        while !pieces.is_empty() {
+            prop_assert!(rig.data("c").is_empty());
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let piece = pieces.swap_remove((random >> 33) as usize % pieces.len());
+            rig.push("i", &piece);
+        }
+        prop_assert_eq!(rig.data("c"), [whole]);
+        prop_assert_eq!(rig.outstanding(), 0);
+    }
+
+    #[test]
+    fn hostile_ipv6_fragments_do_no_harm(
+        changes in prop::collection::vec((0usize..6, prop::collection::vec((0usize..70, any::<u8>()), 0..5), 0usize..120), 1..60),
+    ) {
+        let (_, pieces) = fragments6(&[5; 300], 1, 104);
+        let mut rig = rig6();
+        for (piece, changes, length) in changes {
+            let mut piece = pieces[piece % pieces.len()].clone();
+            for (at, value) in changes {
+                if let Some(byte) = piece.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            piece[0] = 0x60;
+            piece.truncate(length.max(1));
+            rig.push("i", &piece);
+        }
+        rig.data("c");
+        rig.advance(100_000_000_000);
+        rig.data("lost");
+        prop_assert_eq!(rig.outstanding(), 0);
+    }
+
     #[test]
     fn any_cuts_in_any_order_make_the_packet(
         payload in proptest::collection::vec(any::<u8>(), 9..500),
