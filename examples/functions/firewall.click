@@ -139,7 +139,7 @@ elementclass Side { $interface, $address, $address6 |
 
 	kind[3] -> IP6NDAdvertiser($address6 $interface) -> send;
 	input[1] -> hops :: DecIP6HLIM -> fit :: IP6Fragmenter(1500, HONOR_DF true, MTU_ANNO 36)
-		-> [0] neighbors :: IP6NDSolicitor($address6, $interface) -> send;
+		-> [0] neighbors :: IP6NDSolicitor($address6, $interface) -> SettleFlows -> send;
 	kind[4] -> [1] neighbors;
 	neighbors[1] -> send;
 	neighbors[2] -> ICMP6Error($address6, 1, 3) -> [3] output;

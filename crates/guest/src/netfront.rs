@@ -15,17 +15,26 @@ const _: () = assert!(abi::region::PART_OFFSET == packet::PART_OFFSET);
 /// What the switch is told of a packet whose flow is settled; `None` if it can be none.
 fn settled(packet: &Packet) -> Option<Settled> {
     let (interface, head) = packet.arrival()?;
-    let (before, protocol, came) = settle::Side::of(&head)?;
-    let (after, is, leaves) = settle::Side::of(packet.data())?;
-    let hops = came.checked_sub(leaves).filter(|hops| *hops <= 1)?;
-    // What the kernel would not change must not have changed: from the type of service to the fragment, and behind the
-    // ports up to the sum.
-    let sum = if is == settle::TCP { 50 } else { 40 };
-    let same = |range: core::ops::Range<usize>| head.get(range.clone()) == packet.data().get(range);
-    if !same(15..22) || !same(38..sum) {
+    let (before, layout) = settle::Side::of(&head)?;
+    let (after, is) = settle::Side::of(packet.data())?;
+    if is != layout {
         return None;
     }
-    (is == protocol).then_some(Settled {
+    let settle::Layout {
+        protocol,
+        hops,
+        transport,
+    } = layout;
+    let (came, leaves) = (head.get(hops)?, packet.data().get(hops)?);
+    // What the kernel would not change must not have changed: from the version to the time to live, and behind the
+    // ports up to the sum.
+    let sum = transport + if protocol == settle::TCP { 16 } else { 6 };
+    let same = |range: core::ops::Range<usize>| head.get(range.clone()) == packet.data().get(range);
+    if !same(14..hops) || !same(transport + 4..sum) {
+        return None;
+    }
+    let hops = came.checked_sub(*leaves).filter(|hops| *hops <= 1)?;
+    Some(Settled {
         interface,
         protocol,
         hops,

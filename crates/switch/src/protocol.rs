@@ -19,7 +19,7 @@ pub use socket::ExchangeError;
 pub(crate) use socket::{receive, send};
 
 /// The version of this protocol. Each side refuses any other.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// Longest message, in bytes: what 32 interfaces with all their properties need.
 pub const MESSAGE_MAX: usize = 192 * 1024;
 /// Most descriptors with a message.

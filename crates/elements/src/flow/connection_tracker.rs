@@ -186,7 +186,10 @@ impl ConnectionTracker {
     /// Finds the connection of a packet, or begins it, and marks the packet.
     #[inline]
     fn track(&mut self, cx: &mut Cx<'_>, probe: &Probe, packet: &mut Packet) -> Option<Refusal> {
-        let pair = self.pair(packet, probe.part);
+        let pair = match probe.is_ip6 {
+            true => ip6::addresses(packet, probe.part),
+            false => None,
+        };
         let (protocol, key, hash) = (probe.protocol, probe.key, probe.hash);
         let found = match pair {
             None => self.table.find(protocol, key, hash),
@@ -229,13 +232,12 @@ impl ConnectionTracker {
         None
     }
 
-    /// The addresses of an IPv6 packet's connection.
-    #[inline(always)]
-    fn pair(&self, packet: &Packet, part: Part) -> Option<Pair> {
-        match is_ip6(packet) {
-            true => ip6::addresses(packet, part),
-            false => None,
-        }
+    /// What an IPv6 packet is.
+    #[inline(never)]
+    fn probe6(&self, packet: &Packet) -> Result<Probe, Unknown> {
+        let probe = self.table.addresses.probe(packet)?;
+        let hash = self.table.hash6(probe.protocol, probe.key);
+        Ok(Probe { hash, ..probe })
     }
 
     #[inline]
@@ -366,18 +368,16 @@ impl Element for ConnectionTracker {
         // Here they need not be written before.
         let mut probes = core::mem::take(&mut self.probes);
         probes.extend(batch.iter().map(|packet| {
-            let (probe, hash) = match is_ip6(packet) {
-                false => {
-                    let probe = probe(packet)?;
-                    (probe, self.table.hash(probe.protocol, probe.key))
+            let probe = match probe(packet) {
+                Ok(probe) => {
+                    let hash = self.table.hash(probe.protocol, probe.key);
+                    Probe { hash, ..probe }
                 }
-                true => {
-                    let probe = self.table.addresses.probe(packet)?;
-                    (probe, self.table.hash6(probe.protocol, probe.key))
-                }
+                Err(_) if is_ip6(packet) => self.probe6(packet)?,
+                Err(unknown) => return Err(unknown),
             };
-            self.table.prefetch(hash);
-            Ok(Probe { hash, ..probe })
+            self.table.prefetch(probe.hash);
+            Ok(probe)
         }));
         for probe in probes.iter().flatten() {
             self.table.prefetch_connection(probe.hash);

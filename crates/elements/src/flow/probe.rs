@@ -17,6 +17,8 @@ pub struct Probe {
     pub protocol: u8,
     /// What part it has in its connection.
     pub part: Part,
+    /// Whether it is IPv6.
+    pub is_ip6: bool,
 }
 
 /// What part a packet has in its connection.
@@ -43,10 +45,13 @@ pub enum Unknown {
     Fragment,
 }
 
-/// What a packet is, and its key; the hash is yet to be computed.
+/// What an IPv4 packet is, and its key; the hash is yet to be computed.
 #[inline]
 pub fn probe(packet: &Packet) -> Result<Probe, Unknown> {
     let (ip, transport) = headers::parts(packet).ok_or(Unknown::Invalid)?;
+    if ip[0] >> 4 != 4 {
+        return Err(Unknown::Invalid);
+    }
     let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff;
     if fragment != 0 {
         return Err(Unknown::Fragment);
@@ -76,6 +81,7 @@ pub fn probe(packet: &Packet) -> Result<Probe, Unknown> {
             _ => protocol.0,
         },
         part,
+        is_ip6: false,
     })
 }
 

@@ -1,4 +1,4 @@
-use abi::settle::{Side, TCP};
+use abi::settle::Side;
 
 use super::receiver::Settles;
 use crate::prelude::*;
@@ -12,8 +12,8 @@ use crate::prelude::*;
 /// does not, all is as without the element, and it costs next to nothing. The functions `firewall`, `nat44`, `cgnat` and
 /// `balancer` have it.
 ///
-/// Settled are flows of TCP and UDP over IPv4. Packets that begin or end a connection, fragments and packets with IP
-/// options go on coming, and so does one packet of each flow in a second: what keeps a flow's state here sees that the flow
+/// Settled are flows of TCP and UDP, over IPv4 and, if no address or port changes, over IPv6. Packets that begin or end
+/// a connection, fragments, and packets with IP options or extension headers go on coming, and so does one packet of each flow in a second: what keeps a flow's state here sees that the flow
 /// lives. A flow whose packets get here no more, since some element drops them, is no longer settled after 3 seconds; after
 /// a write to a handler of the guest by its operator, and after a hotswap, no flow is.
 ///
@@ -97,29 +97,27 @@ enum Place {
     Ends,
 }
 
-/// The flow of a frame, if it can be settled: its protocol, addresses and ports; and where in it the frame stands.
-fn flow(frame: &[u8]) -> Option<([u8; 16], Place)> {
-    let (side, protocol) = Side::of_any(frame)?;
-    let place = match protocol {
-        TCP => match frame.get(47)? & 7 {
-            0 => Place::Within,
-            // SYN
-            2 => Place::Begins,
-            // FIN, RST
-            _ => Place::Ends,
-        },
-        _ => Place::Within,
+/// The hash of a frame's flow, if it can be settled: of its protocol, addresses and ports; and where in it the frame
+/// stands.
+#[inline]
+fn flow(frame: &[u8]) -> Option<(u64, Place)> {
+    let (side, layout) = Side::of_any(frame)?;
+    let place = match layout.ends(frame)? {
+        0 => Place::Within,
+        // SYN
+        2 => Place::Begins,
+        // FIN, RST
+        _ => Place::Ends,
     };
-    let mut flow = [0; 16];
-    flow[0] = protocol;
-    flow[4..12].copy_from_slice(&side.addresses);
-    flow[12..].copy_from_slice(&side.ports);
-    Some((flow, place))
+    let [from, to] = side.addresses.map(u128::from_ne_bytes);
+    let ports = u64::from(u32::from_ne_bytes(side.ports));
+    let ends = u64::from(layout.protocol) << 32 | ports;
+    let high = mixed((from >> 64) as u64, (to >> 64) as u64);
+    let low = mixed(from as u64, to as u64);
+    Some((mixed(high ^ ends, low), place))
 }
 
-fn hash(flow: [u8; 16]) -> u64 {
-    let flow = u128::from_ne_bytes(flow);
-    let [low, high] = [flow as u64, (flow >> 64) as u64];
+fn mixed(low: u64, high: u64) -> u64 {
     let product =
         u128::from(low ^ 0x9e37_79b9_7f4a_7c15) * u128::from(high ^ 0xe703_7ed1_a0b4_28db);
     product as u64 ^ (product >> 64) as u64
@@ -132,13 +130,11 @@ impl Element for SettleFlows {
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         self.packets += 1;
         if packet.has_arrival()
-            && let Some((flow, place)) = flow(packet.data())
+            && let Some((hash, place)) = flow(packet.data())
+            && self.is_due(cx, hash, place)
         {
-            let hash = hash(flow);
-            if self.is_due(cx, hash, place) {
-                packet.settle();
-                self.count += 1;
-            }
+            packet.settle();
+            self.count += 1;
         }
         Verdict::Forward
     }

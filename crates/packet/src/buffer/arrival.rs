@@ -2,8 +2,8 @@
 
 use super::{META, Packet};
 
-/// Bytes of a frame that are kept: the headers of Ethernet, IPv4 and TCP, without options.
-pub const ARRIVAL: usize = 54;
+/// Bytes of a frame that are kept: the headers of Ethernet, IPv6 and TCP, without options, up to TCP's sum.
+pub const ARRIVAL: usize = 72;
 /// What is kept in front of them: a sum over them, by which it shows that something was written there since.
 const SUM: usize = 2;
 /// Set in the metadata: the packet's arrival is kept. The bits below number the interface.
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn an_arrival_is_known_until_something_is_written_there() {
         let mut pool = Pool::heap(4);
-        let mut packet = pool.copy(&[7; 60]).unwrap();
+        let mut packet = pool.copy(&[7; ARRIVAL + 6]).unwrap();
         assert_eq!(packet.arrival(), None);
         packet.settle();
         assert!(!packet.settles(), "its arrival is not known");

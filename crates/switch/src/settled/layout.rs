@@ -28,8 +28,8 @@ pub(super) fn cell_of_domain(domain: DomainIndex) -> u32 {
 pub struct Key {
     /// The index of the interface.
     pub link: u32,
-    /// Source and destination address.
-    pub addresses: [[u8; 4]; 2],
+    /// Source and destination address; those of IPv4 as mapped ones.
+    pub addresses: [[u8; 16]; 2],
     /// Source and destination port.
     pub ports: [[u8; 2]; 2],
     /// The IP protocol.
@@ -53,8 +53,8 @@ pub struct Hop {
     pub macs: [u8; 12],
     /// Those with which they leave.
     pub to_macs: [u8; 12],
-    /// Source and destination address with which they leave.
-    pub addresses: [[u8; 4]; 2],
+    /// Source and destination address with which they leave; of IPv6, those with which they come.
+    pub addresses: [[u8; 16]; 2],
     /// Source and destination port.
     pub ports: [[u8; 2]; 2],
 }
@@ -91,4 +91,4 @@ pub(super) struct Rule {
 }
 
 const _: () = assert!(size_of::<Rule>() == 128);
-const _: () = assert!(size_of::<Key>() == 20);
+const _: () = assert!(size_of::<Key>() == 44);

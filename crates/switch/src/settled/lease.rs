@@ -258,8 +258,9 @@ impl SettledFlows {
         for (cell, bytes) in rule.macs.iter().zip(macs) {
             cell.store(word(bytes), Ordering::Relaxed);
         }
+        // Those of IPv4; over IPv6, none changes.
         for (cell, address) in rule.addresses.iter().zip(&hop.addresses) {
-            cell.store(word(address), Ordering::Relaxed);
+            cell.store(word(&address[12..]), Ordering::Relaxed);
         }
         rule.ports
             .store(word(hop.ports.as_flattened()), Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! The list of settled flows, and of those that are not though their guests say so.
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
@@ -25,9 +25,9 @@ pub struct SettledFlow<P> {
     /// The IP protocol: TCP's or UDP's number.
     pub protocol: u8,
     /// Source and destination when they come.
-    pub before: [SocketAddrV4; 2],
+    pub before: [SocketAddr; 2],
     /// The same when they leave.
-    pub after: [SocketAddrV4; 2],
+    pub after: [SocketAddr; 2],
     /// Whether their time to live is one less then.
     pub hop: bool,
     /// Packets passed on.
@@ -63,8 +63,11 @@ impl<P> SettledFlow<P> {
 pub(crate) type PortSlot = (PortIndex, Option<Generation>);
 
 /// Source and destination.
-fn ends(addresses: [[u8; 4]; 2], ports: [[u8; 2]; 2]) -> [SocketAddrV4; 2] {
-    let end = |i: usize| SocketAddrV4::new(addresses[i].into(), u16::from_be_bytes(ports[i]));
+fn ends(addresses: [[u8; 16]; 2], ports: [[u8; 2]; 2]) -> [SocketAddr; 2] {
+    let end = |i: usize| {
+        let address = Ipv6Addr::from(addresses[i]).to_canonical();
+        SocketAddr::new(address, u16::from_be_bytes(ports[i]))
+    };
     [end(0), end(1)]
 }
 
@@ -116,9 +119,8 @@ impl SettledFlows {
 impl super::Asked {
     fn listed(&self, why: Unsettled) -> SettledFlow<PortSlot> {
         let side = |side: &abi::settle::Side| {
-            let [a, b, c, d, e, f, g, h] = side.addresses;
             let [i, j, k, l] = side.ports;
-            ends([[a, b, c, d], [e, f, g, h]], [[i, j], [k, l]])
+            ends(side.addresses, [[i, j], [k, l]])
         };
         SettledFlow {
             from: None,

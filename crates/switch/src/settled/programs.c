@@ -18,6 +18,7 @@ typedef unsigned long long u64;
 #define TAKE 0xffffffffu // a packet socket takes the whole frame
 #define MARK_ZERO 0x20   // BPF_F_MARK_MANGLED_0: a UDP checksum of 0 stays none
 #define PSEUDO 0x10      // BPF_F_PSEUDO_HDR
+#define RECOMPUTE 1      // BPF_F_RECOMPUTE_CSUM: no sum in the header makes up for the change
 
 struct __sk_buff {
 	u32 len, pkt_type, mark, queue_mapping, protocol, vlan_present, vlan_tci, vlan_proto;
@@ -44,7 +45,7 @@ struct map {
 
 struct key {
 	u32 link; // the interface by which the frame comes
-	u32 source, destination;
+	u32 source[4], destination[4]; // of IPv4, mapped addresses
 	u16 source_port, destination_port;
 	u32 protocol;
 };
@@ -52,7 +53,11 @@ struct key {
 #define CELLS 3
 #define REWRITE 1 // addresses or ports change
 #define HOPS 2    // the time to live is one less
+#define IP6 4     // in a verdict: the frame is IPv6
 #define SHORTEST 60 // bytes to which Ethernet pads a frame
+#define MAPPED 0xffff0000u // the third word of a mapped address
+#define ETHER_IP4 0x0008
+#define ETHER_IP6 0xdd86
 
 struct rule {
 	u32 live;
@@ -74,9 +79,9 @@ struct verdict {
 	u32 len; // of the frame; 0: no word
 	u32 link;
 	u32 out, flags, protocol;
-	u32 was[2], is[2];    // addresses
+	u32 was[2], is[2];    // addresses of IPv4
 	u16 was_ports[2], is_ports[2];
-	u16 was_hops, is_hops; // with the protocol
+	u16 was_hops, is_hops; // with the protocol; of IPv6, behind it
 	u8 macs[12];
 };
 
@@ -98,6 +103,16 @@ struct head {
 	u8 hops, protocol;
 	u16 sum;
 	u32 source, destination;
+	u16 source_port, destination_port;
+} __attribute__((packed));
+
+struct head6 {
+	u8 macs[12];
+	u16 type;
+	u32 version;
+	u16 length;
+	u8 protocol, hops;
+	u32 source[4], destination[4];
 	u16 source_port, destination_port;
 } __attribute__((packed));
 
@@ -133,6 +148,13 @@ static __attribute__((always_inline)) int is_right(struct head *head, u32 len)
 	return sum == 0xffff && packet >= least && (packet == len || (packet < len && len <= SHORTEST));
 }
 
+// The same of IPv6, whose shortest frames need no padding.
+static __attribute__((always_inline)) int is_right6(struct head6 *head, u32 len)
+{
+	u32 packet = 54 + swapped(head->length);
+	return packet == len && packet >= 54 + (head->protocol == 6 ? 20 : 8);
+}
+
 SECTION("socket")
 u32 settled_filter(struct __sk_buff *frame)
 {
@@ -141,32 +163,62 @@ u32 settled_filter(struct __sk_buff *frame)
 	if (!word)
 		return TAKE;
 	word->len = 0;
-	struct head head;
-	if (frame->protocol != 0x0008 || frame->vlan_present || load_bytes(frame, 0, &head, sizeof(head)))
+	if (frame->vlan_present)
 		return TAKE;
-	if (head.type != 0x0008 || head.version != 0x45 || head.fragment & 0xff3f)
+	union {
+		u8 macs[12];
+		struct head four;
+		struct head6 six;
+	} head = {};
+	struct key key = { .link = frame->ifindex };
+	u32 transport; // where TCP's or UDP's header is
+	u32 hops;
+	if (frame->protocol == ETHER_IP4) {
+		if (load_bytes(frame, 0, &head, sizeof(struct head)))
+			return TAKE;
+		if (head.four.type != ETHER_IP4 || head.four.version != 0x45 || head.four.fragment & 0xff3f)
+			return TAKE;
+		transport = 34;
+		hops = head.four.hops;
+		key.source[2] = key.destination[2] = MAPPED;
+		key.source[3] = head.four.source;
+		key.destination[3] = head.four.destination;
+		key.source_port = head.four.source_port;
+		key.destination_port = head.four.destination_port;
+		key.protocol = head.four.protocol;
+	} else if (frame->protocol == ETHER_IP6) {
+		if (load_bytes(frame, 0, &head, sizeof(struct head6)))
+			return TAKE;
+		if (head.six.type != ETHER_IP6 || (head.six.version & 0xf0) != 0x60)
+			return TAKE;
+		transport = 54;
+		hops = head.six.hops;
+		__builtin_memcpy(key.source, head.six.source, 16);
+		__builtin_memcpy(key.destination, head.six.destination, 16);
+		// Those of IPv4 here.
+		if (!key.source[0] && !key.source[1] && key.source[2] == MAPPED)
+			return TAKE;
+		key.source_port = head.six.source_port;
+		key.destination_port = head.six.destination_port;
+		key.protocol = head.six.protocol;
+	} else {
 		return TAKE;
-	struct key key = {
-		.link = frame->ifindex,
-		.source = head.source,
-		.destination = head.destination,
-		.source_port = head.source_port,
-		.destination_port = head.destination_port,
-		.protocol = head.protocol,
-	};
+	}
 	u32 *at = map_lookup(&flows, &key);
-	if (!at || !is_right(&head, frame->len))
+	if (!at)
+		return TAKE;
+	if (transport == 34 ? !is_right(&head.four, frame->len) : !is_right6(&head.six, frame->len))
 		return TAKE;
 	u32 index = *at;
 	struct rule *rule = map_lookup(&rules, &index);
 	if (!rule || !rule->live || !is_current(rule))
 		return TAKE;
-	u32 headers = 42;
-	if (head.protocol == 6) {
+	u32 headers = transport + 8;
+	if (key.protocol == 6) {
 		u8 word[2]; // the header's length in words, and flags
-		if (load_bytes(frame, 46, word, 2))
+		if (load_bytes(frame, transport + 12, word, 2))
 			return TAKE;
-		headers = 34 + (word[0] >> 4) * 4;
+		headers = transport + (word[0] >> 4) * 4;
 		if (word[1] & 7) { // FIN, SYN, RST
 			rule->live = 0;
 			return TAKE;
@@ -186,22 +238,28 @@ u32 settled_filter(struct __sk_buff *frame)
 	for (int i = 0; i < 12; i++)
 		if (head.macs[i] != rule->macs[i])
 			return TAKE;
-	if (rule->flags & HOPS && head.hops < 2)
+	if (rule->flags & HOPS && hops < 2)
+		return TAKE;
+	if (rule->flags & REWRITE && transport != 34)
 		return TAKE;
 	word->link = frame->ifindex;
 	word->out = rule->out;
-	word->flags = rule->flags;
-	word->protocol = head.protocol;
-	word->was[0] = head.source;
-	word->was[1] = head.destination;
+	word->flags = rule->flags | (transport == 34 ? 0 : IP6);
+	word->protocol = key.protocol;
+	word->was[0] = key.source[3];
+	word->was[1] = key.destination[3];
 	word->is[0] = rule->source;
 	word->is[1] = rule->destination;
-	word->was_ports[0] = head.source_port;
-	word->was_ports[1] = head.destination_port;
+	word->was_ports[0] = key.source_port;
+	word->was_ports[1] = key.destination_port;
 	word->is_ports[0] = rule->source_port;
 	word->is_ports[1] = rule->destination_port;
-	word->was_hops = head.hops | head.protocol << 8;
-	word->is_hops = (u8)(head.hops - 1) | head.protocol << 8;
+	if (transport == 34) {
+		word->was_hops = hops | key.protocol << 8;
+		word->is_hops = (u8)(hops - 1) | key.protocol << 8;
+	} else {
+		word->is_hops = key.protocol | (u8)(hops - 1) << 8;
+	}
 	__builtin_memcpy(word->macs, rule->to_macs, 12);
 	u32 segments = frame->gso_segs ? frame->gso_segs : 1;
 	__sync_fetch_and_add(&rule->frames, segments);
@@ -234,7 +292,11 @@ int settled_ingress(struct __sk_buff *frame)
 				return DROP;
 		}
 	}
-	if (word->flags & HOPS) {
+	if (word->flags & HOPS && word->flags & IP6) {
+		u16 is = word->is_hops;
+		if (store_bytes(frame, 20, &is, 2, RECOMPUTE))
+			return DROP;
+	} else if (word->flags & HOPS) {
 		u16 was = word->was_hops, is = word->is_hops;
 		if (l3_replace(frame, 24, was, is, 2) || store_bytes(frame, 22, &is, 2, 0))
 			return DROP;

@@ -40,6 +40,8 @@ pub enum Unsettled {
     Back,
     /// The MTU of the interface by which they leave is smaller.
     Mtu,
+    /// An address or a port changes, over IPv6.
+    Translated,
     /// There are too many settled flows.
     Full,
 }
@@ -65,6 +67,9 @@ impl fmt::Display for Unsettled {
             }
             Unsettled::Back => "its packets leave by the interface that they came by",
             Unsettled::Mtu => "the interface that its packets leave by has a smaller MTU",
+            Unsettled::Translated => {
+                "an address or a port of its packets changes, which the kernel does for IPv4 alone"
+            }
             Unsettled::Full => "there are too many settled flows",
         })
     }

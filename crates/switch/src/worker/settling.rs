@@ -88,10 +88,10 @@ impl Worker {
         let batch = &mut forwarding.batch;
         let key = |&i: &u16| {
             let head = batch.frames().get(usize::from(i))?.head();
-            let (side, protocol) = Side::of_any(head)?;
+            let (side, layout) = Side::of_any(head)?;
             let from = domain.lookup.behind(split(&side.macs).1)?;
             let link = passage(table, from)?.interface;
-            Some((i, key(link, &side, protocol)))
+            Some((i, key(link, &side, layout.protocol)))
         };
         for (frame, key) in settled.to_tell(to, which.iter().filter_map(key)) {
             batch.passed.push(frame);
@@ -165,6 +165,10 @@ fn decide(table: &Table, ends: &Path, said: &Settled) -> Result<Decided, Unsettl
     let both = |is: fn(&PortEntry) -> bool| is(comes) && is(leaves);
     let must = |is: bool, why: Unsettled| if is { Ok(()) } else { Err(why) };
     must(both(|port| port.settles), Unsettled::Off)?;
+    let is_same =
+        (said.before.addresses, said.before.ports) == (said.after.addresses, said.after.ports);
+    let are_ip4 = said.before.is_ip4() && said.after.is_ip4();
+    must(is_same || are_ip4, Unsettled::Translated)?;
     must(both(|port| port.front.is_none()), Unsettled::OnDemand)?;
     must(both(|port| port.vlan == 0), Unsettled::Vlan)?;
     must(
@@ -219,11 +223,10 @@ fn decide(table: &Table, ends: &Path, said: &Settled) -> Result<Decided, Unsettl
 
 /// The flow of a frame with these headers on an interface of the host.
 fn key(link: u32, side: &Side, protocol: u8) -> Key {
-    let [a, b, c, d, e, f, g, h] = side.addresses;
     let [i, j, k, l] = side.ports;
     Key {
         link,
-        addresses: [[a, b, c, d], [e, f, g, h]],
+        addresses: side.addresses,
         ports: [[i, j], [k, l]],
         protocol: protocol.into(),
     }
@@ -310,7 +313,8 @@ mod tests {
     fn routed() -> Settled {
         let side = Side {
             macs: macs(GUEST[0], CLIENT),
-            addresses: [10, 0, 0, 2, 10, 1, 0, 2],
+            addresses: [[10, 0, 0, 2], [10, 1, 0, 2]]
+                .map(|address| std::net::Ipv4Addr::from(address).to_ipv6_mapped().octets()),
             ports: [1, 2, 0, 80],
         };
         Settled {
@@ -332,6 +336,13 @@ mod tests {
 
     #[test]
     fn a_flow_that_the_guest_forwards_is_settled() {
+        let mut sixth = routed();
+        for side in [&mut sixth.before, &mut sixth.after] {
+            side.addresses[0] = [0x20; 16];
+        }
+        let (key, hop, _) = decided(&table(true), 2, &sixth).unwrap();
+        assert_eq!(key.addresses[0], [0x20; 16]);
+        assert_eq!(hop.addresses, key.addresses);
         let (key, hop, path) = decided(&table(true), 2, &routed()).unwrap();
         assert_eq!((key.link, hop.out, path.ports), (10, 13, [0, 1, 2, 3]));
         assert_eq!(path.domains, [0, 1]);
@@ -360,7 +371,7 @@ mod tests {
     fn what_the_guest_or_the_switch_would_not_do_is_not_settled() {
         use Unsettled::*;
         type Change = fn(&mut Settled, &mut Table);
-        let changes: [(&str, Option<Unsettled>, Change); 15] = [
+        let changes: [(&str, Option<Unsettled>, Change); 17] = [
             ("its port is another's", None, |said, _| said.interface = 2),
             ("by itself", Some(Inside), |said, _| said.interface = 1),
             ("to another guest", Some(Shared), |said, _| {
@@ -378,6 +389,18 @@ mod tests {
                 |said, table| {
                     said.after.macs = macs(Mac([2, 0, 0, 0, 0, 0xe]), GUEST[1]);
                     table.domains.get_mut(1u32).unwrap().ports = 3;
+                },
+            ),
+            ("translated over IPv6", Some(Translated), |said, _| {
+                said.before.addresses[0][0] = 0x20;
+                said.after.addresses[0][0] = 0x20;
+                said.after.ports[0] ^= 1;
+            }),
+            (
+                "translated between versions",
+                Some(Translated),
+                |said, _| {
+                    said.after.addresses[1][0] = 0x20;
                 },
             ),
             ("to many", Some(Foreign), |said, _| {
@@ -427,12 +450,12 @@ mod tests {
         #[test]
         fn whatever_a_guest_says_is_about_its_own_ports(
             bytes in proptest::collection::vec(any::<u8>(), abi::settle::BYTES),
-            close in any::<[bool; 4]>(),
+            close in any::<[bool; 5]>(),
         ) {
             let mut bytes: [u8; abi::settle::BYTES] = bytes.try_into().unwrap();
             let usual = routed().to_bytes();
             // Near enough to what is right to get anywhere.
-            for (i, part) in [0..4, 8..20, 32..44, 20..32].into_iter().enumerate() {
+            for (i, part) in [0..4, 8..20, 56..68, 20..56, 68..104].into_iter().enumerate() {
                 if close[i] {
                     bytes[part.clone()].copy_from_slice(&usual[part]);
                 }
