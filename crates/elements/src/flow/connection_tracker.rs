@@ -103,8 +103,10 @@ pub struct ConnectionTracker {
     timer: Option<TimerId>,
     users: Vec<Link<dyn FlowUser>>,
     refused: Vec<u32>,
-    /// What the packets of the batch at hand are; empty between batches.
+    /// What the packets of the batch at hand are, those of IPv6 apart, and invalid among the others; empty between
+    /// batches.
     probes: Vec<Result<Probe, Unknown>>,
+    probes6: Vec<Result<Probe, Unknown>>,
     ended: Vec<u32>,
     /// Whether replies take another path.
     one_way: bool,
@@ -183,13 +185,15 @@ impl ConnectionTracker {
         self.tell(cx);
     }
 
-    /// Finds the connection of a packet, or begins it, and marks the packet.
-    #[inline]
-    fn track(&mut self, cx: &mut Cx<'_>, probe: &Probe, packet: &mut Packet) -> Option<Refusal> {
-        let pair = match probe.is_ip6 {
-            true => ip6::addresses(packet, probe.part),
-            false => None,
-        };
+    /// Finds the connection of a packet, or begins it, and marks the packet. `pair` are its addresses if it is IPv6.
+    #[inline(always)]
+    fn track(
+        &mut self,
+        cx: &mut Cx<'_>,
+        probe: &Probe,
+        pair: Option<Pair>,
+        packet: &mut Packet,
+    ) -> Option<Refusal> {
         let (protocol, key, hash) = (probe.protocol, probe.key, probe.hash);
         let found = match pair {
             None => self.table.find(protocol, key, hash),
@@ -232,11 +236,26 @@ impl ConnectionTracker {
         None
     }
 
+    /// Tracks an IPv6 packet.
+    #[inline(never)]
+    fn track6(
+        &mut self,
+        cx: &mut Cx<'_>,
+        probe: &Probe,
+        packet: &mut Packet,
+    ) -> Option<Refusal> {
+        match ip6::addresses(packet, probe.part) {
+            Some(pair) => self.track(cx, probe, Some(pair), packet),
+            None => Some(Refusal::Invalid),
+        }
+    }
+
     /// What an IPv6 packet is.
     #[inline(never)]
     fn probe6(&self, packet: &Packet) -> Result<Probe, Unknown> {
         let probe = self.table.addresses.probe(packet)?;
         let hash = self.table.hash6(probe.protocol, probe.key);
+        self.table.prefetch(hash);
         Ok(Probe { hash, ..probe })
     }
 
@@ -343,7 +362,8 @@ impl Element for ConnectionTracker {
         let mut lists = lists.into_iter();
         let reserved = lists
             .all(|list| list.try_reserve(2 * capacity.min(BATCH) + capacity).is_ok())
-            && self.probes.try_reserve_exact(BATCH).is_ok();
+            && self.probes.try_reserve_exact(BATCH).is_ok()
+            && self.probes6.try_reserve_exact(BATCH).is_ok();
         self.table = table.ok().filter(|_| reserved).ok_or_else(|| {
             cx.error(format_args!(
                 "out of memory for {capacity} connections; give a smaller CAPACITY, or a guest more \
@@ -367,37 +387,46 @@ impl Element for ConnectionTracker {
         self.table.begin();
         // Here they need not be written before.
         let mut probes = core::mem::take(&mut self.probes);
+        let mut probes6 = core::mem::take(&mut self.probes6);
         probes.extend(batch.iter().map(|packet| {
-            let probe = match probe(packet) {
-                Ok(probe) => {
-                    let hash = self.table.hash(probe.protocol, probe.key);
-                    Probe { hash, ..probe }
+            let probe = probe(packet).inspect_err(|_| {
+                if is_ip6(packet) {
+                    probes6.push(self.probe6(packet));
                 }
-                Err(_) if is_ip6(packet) => self.probe6(packet)?,
-                Err(unknown) => return Err(unknown),
-            };
-            self.table.prefetch(probe.hash);
-            Ok(probe)
+            })?;
+            let hash = self.table.hash(probe.protocol, probe.key);
+            self.table.prefetch(hash);
+            Ok(Probe { hash, ..probe })
         }));
-        for probe in probes.iter().flatten() {
+        for probe in probes.iter().chain(&probes6).flatten() {
             self.table.prefetch_connection(probe.hash);
         }
-        let mut found = probes.iter();
+        let (mut found, mut found6) = (probes.iter(), probes6.iter());
         batch.filter_keeping(
             Facts::ALL,
             &mut (&mut *self, cx),
             |(this, cx), packet| {
                 packet.set_flow(None);
-                match found.next() {
-                    Some(Ok(probe)) => this.track(cx, probe, packet),
-                    Some(Err(Unknown::Fragment)) => Some(Refusal::Fragment),
-                    Some(Err(Unknown::Invalid)) | None => Some(Refusal::Invalid),
-                }
+                let unknown = match found.next() {
+                    Some(Ok(probe)) => return this.track(cx, probe, None, packet),
+                    Some(Err(_)) if is_ip6(packet) => match found6.next() {
+                        Some(Ok(probe)) => return this.track6(cx, probe, packet),
+                        Some(Err(unknown)) => *unknown,
+                        None => Unknown::Invalid,
+                    },
+                    Some(Err(unknown)) => *unknown,
+                    None => Unknown::Invalid,
+                };
+                Some(match unknown {
+                    Unknown::Fragment => Refusal::Fragment,
+                    Unknown::Invalid => Refusal::Invalid,
+                })
             },
             |(this, cx), packet, refusal| this.dispose(cx, packet, refusal),
         );
         probes.clear();
-        self.probes = probes;
+        probes6.clear();
+        (self.probes, self.probes6) = (probes, probes6);
         port
     }
 

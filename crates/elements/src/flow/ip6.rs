@@ -217,7 +217,6 @@ impl Addresses {
             key: self.key(pair, ports.ok_or(Unknown::Invalid)?),
             protocol: protocol.0,
             part,
-            is_ip6: true,
         })
     }
 

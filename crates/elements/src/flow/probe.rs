@@ -17,8 +17,6 @@ pub struct Probe {
     pub protocol: u8,
     /// What part it has in its connection.
     pub part: Part,
-    /// Whether it is IPv6.
-    pub is_ip6: bool,
 }
 
 /// What part a packet has in its connection.
@@ -81,7 +79,6 @@ pub fn probe(packet: &Packet) -> Result<Probe, Unknown> {
             _ => protocol.0,
         },
         part,
-        is_ip6: false,
     })
 }
 
