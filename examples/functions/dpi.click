@@ -97,11 +97,11 @@ elementclass Packets {
 	kind[0] -> CheckIPHeader(14) -> part :: IPClassifier(ip frag, -);
 	part[0] -> fragments :: IPFilter($fragments all) -> [1] output;
 	part[1] -> [0] output;
-	// Of IPv6: to groups; ICMPv6, of which neighbor discovery is part; fragments.
-	kind[1] -> kind6 :: Classifier(38/ff, 20/3a, 20/2c, -);
+	// Of IPv6: to groups; ICMPv6, of which neighbor discovery is part; fragments, but for those that are whole.
+	kind[1] -> kind6 :: Classifier(38/ff, 20/3a, 20/2c 56/0000%fff9, 20/2c, -);
 	kind6[0], kind6[1] -> [1] output;
-	kind6[2] -> fragments;
-	kind6[3] -> CheckIP6Header(OFFSET 14) -> [0] output;
+	kind6[3] -> fragments;
+	kind6[2], kind6[4] -> CheckIP6Header(OFFSET 14) -> [0] output;
 	kind[2] -> [1] output;
 }
 

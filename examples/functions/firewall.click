@@ -24,7 +24,8 @@
 //   reject from inside
 //
 // A rule without addresses is about both versions of IP, unless it says `vers 4` or `vers 6`. `icmp` is that of
-// IPv4, `icmp6` that of IPv6.
+// IPv4, `icmp6` that of IPv6, with the types `echo`, `echo-reply`, `unreachable`, `toobig`, `timeexceeded` and
+// `parameterproblem`, or numbers.
 //
 // New rules apply to new connections; connections that were allowed go on:
 //
@@ -60,7 +61,7 @@
 // - `inside_spoofed.count`, `outside_spoofed.count`, `own.count` (read): packets whose source belongs to
 //   another side; whose source is an address of the firewall. `inside_spoofed6`, `outside_spoofed6`: of IPv6.
 // - `inside/martians.count`, `outside/martians.count` (read): IPv6 packets that were dropped because their source
-//   or destination is link-local, a group or the loopback address.
+//   or destination is link-local, a group or the loopback address, or whose source is none.
 
 // unicast IPv4 address: the firewall's address on `inside`.
 define($inside_ip 10.1.0.1);
@@ -119,15 +120,15 @@ define($tcp_timeout 7440);
 define($udp_timeout 300);
 
 // A side: packets in and out, with their next hop as destination annotation: of IPv4 by port 0, of IPv6 by
-// port 2; and the errors about those that go out, by port 1 and 3.
-elementclass Side { $interface, $address, $address6 |
+// port 2; and the errors about those that go out, by port 1 and 3. An error has the address of the side that it
+// leaves by.
+elementclass Side { $interface, $address, $address6, $other6 |
 	FromNetfront($interface) -> HostEtherFilter($interface) -> kind :: Classifier(
 		12/0806 20/0001, 12/0806 20/0002, 12/0800,
 		12/86dd 20/3aff 54/87, 12/86dd 20/3aff 54/88, 12/86dd, -);
 	send :: ToNetfront($interface);
 
 	kind[0] -> ARPResponder($address $interface) -> send;
-	// An error is from the side that it leaves by.
 	input[0] -> FixIPSrc($address) -> ttl :: DecIPTTL -> fragment :: IPFragmenter(1500)
 		-> [0] arp :: ARPQuerier($address, $interface) -> SettleFlows -> send;
 	kind[1] -> [1] arp;
@@ -142,21 +143,21 @@ elementclass Side { $interface, $address, $address6 |
 		-> [0] neighbors :: IP6NDSolicitor($address6, $interface) -> SettleFlows -> send;
 	kind[4] -> [1] neighbors;
 	neighbors[1] -> send;
-	neighbors[2] -> ICMP6Error($address6, 1, 3) -> [3] output;
+	neighbors[2] -> ICMP6Error($other6, 1, 3) -> [3] output;
 	// Sources and destinations that no router forwards.
-	kind[5] -> Strip(14) -> CheckIP6Header(::) -> valid :: Classifier(
-		8/fe80%ffc0, 8/ff, 24/fe80%ffc0, 24/ff,
+	kind[5] -> Strip(14) -> CheckIP6Header -> valid :: Classifier(
+		8/fe80%ffc0, 8/ff, 24/fe80%ffc0, 24/ff, 8/00000000000000000000000000000000,
 		8/00000000000000000000000000000001, 24/00000000000000000000000000000001, -);
-	valid[0], valid[1], valid[2], valid[3], valid[4], valid[5] -> martians :: Discard;
-	valid[6] -> IPReassembler(MAX_MTU_ANNO 36) -> [2] output;
-	hops[1] -> ICMP6Error($address6, 3, 0) -> [3] output;
-	fit[1] -> ICMP6Error($address6, 2, 0, PMTU 1500) -> [3] output;
+	valid[0], valid[1], valid[2], valid[3], valid[4], valid[5], valid[6] -> martians :: Discard;
+	valid[7] -> IPReassembler(MAX_MTU_ANNO 36) -> [2] output;
+	hops[1] -> ICMP6Error($other6, 3, 0) -> [3] output;
+	fit[1] -> ICMP6Error($other6, 2, 0, PMTU 1500) -> [3] output;
 
 	kind[6] -> Discard;
 }
 
-inside :: Side(inside, $inside_ip, $inside_ip6);
-outside :: Side(outside, $outside_ip, $outside_ip6);
+inside :: Side(inside, $inside_ip, $inside_ip6, $outside_ip6);
+outside :: Side(outside, $outside_ip, $outside_ip6, $inside_ip6);
 
 routes :: RadixIPLookup(
 	$inside_ip 0, $outside_ip 0,	// the firewall itself

@@ -6,6 +6,7 @@
 // Fragments are reassembled first.
 //
 //   weir run ids -p rules=local.rules -p home_net=10.0.0.0/24 --link a=dev:eth1 --link b=dev:eth2
+//   weir run ids -p rules=local.rules -p 'home_net="[10.0.0.0/24,2001:db8:1::/64]"' --link a=dev:eth1 --link b=dev:eth2
 //   weir read ids ids.alerts
 //   weir write ids ids.rules - <new.rules
 //
@@ -16,7 +17,7 @@
 //   alert tcp $EXTERNAL_NET any -> $HOME_NET [80,8080] (msg:"passwd"; flow:established,to_server; content:"/etc/passwd"; sid:1; rev:1;)
 //   alert udp any any -> any 53 (msg:"tunnel"; content:"|00 10|"; offset:2; depth:8; threshold:type limit, track by_src, count 1, seconds 60; sid:2;)
 //
-// Protocols are `tcp`, `udp`, `icmp`, which is that of both versions of IP, and `ip`. Options are `msg`, `sid`, `rev`, `gid`, `classtype`, `priority`;
+// Protocols are `tcp`, `udp`, `icmp`, which is that of both versions of IP, `icmpv6` and `ip`. Options are `msg`, `sid`, `rev`, `gid`, `classtype`, `priority`;
 // `content` with `nocase`, `offset`, `depth`, `distance`, `within`, `startswith` and `fast_pattern`; `flow`;
 // `threshold`; `reference` and `metadata` are passed over. Rules with other options, also `pcre`, are refused, with
 // their line. There may be 32768 rules. The page of the element FlowIDS has the details.

@@ -50,8 +50,8 @@ define($routes );
 define($mtu 1500);
 
 // A network: neighbor discovery, the packets that come from it (output 0), the packets that go there,
-// and errors about these (output 1).
-elementclass Network { $interface, $ip |
+// and errors about these (output 1), which have the address on the other network.
+elementclass Network { $interface, $ip, $other |
 	FromNetfront($interface) -> HostEtherFilter($interface)
 		-> kind :: Classifier(12/86dd 20/3aff 54/87, 12/86dd 20/3aff 54/88, 12/86dd, -);
 	send :: ToNetfront($interface);
@@ -60,7 +60,7 @@ elementclass Network { $interface, $ip |
 	kind[0] -> IP6NDAdvertiser($ip $interface) -> send;
 	kind[1] -> [1] neighbors :: IP6NDSolicitor($ip, $interface) -> send;
 	neighbors[1] -> send;
-	neighbors[2] -> ICMP6Error($ip, 1, 3) -> errors;
+	neighbors[2] -> ICMP6Error($other, 1, 3) -> errors;
 	// Sources and destinations that no router forwards.
 	kind[2] -> Strip(14) -> CheckIP6Header(::) -> valid :: Classifier(
 		8/fe80%ffc0, 8/ff,
@@ -73,12 +73,12 @@ elementclass Network { $interface, $ip |
 		-> fit :: IP6Fragmenter($mtu, HONOR_DF true)
 		-> out :: Counter
 		-> [0] neighbors;
-	hops[1] -> ICMP6Error($ip, 3, 0) -> errors;
-	fit[1] -> ICMP6Error($ip, 2, 0, PMTU $mtu) -> errors;
+	hops[1] -> ICMP6Error($other, 3, 0) -> errors;
+	fit[1] -> ICMP6Error($other, 2, 0, PMTU $mtu) -> errors;
 }
 
-net1 :: Network(net1, $net1_ip);
-net2 :: Network(net2, $net2_ip);
+net1 :: Network(net1, $net1_ip, $net2_ip);
+net2 :: Network(net2, $net2_ip, $net1_ip);
 
 routes :: LookupIP6Route(
 	$net1_ip/128 0, $net2_ip/128 0,		// the router itself

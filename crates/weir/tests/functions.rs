@@ -328,7 +328,10 @@ allow from outside tcp dst port 22 and dst host 2001:db8:1::2
     assert!(started.elapsed() < Duration::from_secs(2));
     // Errors about what was sent, from the firewall and from the other side.
     for (options, expected) in [
-        ("-t 1 2001:db8:2::2", "Time exceeded: Hop limit"),
+        (
+            "-t 1 2001:db8:2::2",
+            "From 2001:db8:1::1 icmp_seq=1 Time exceeded: Hop limit",
+        ),
         ("2001:db8:9::1", "Destination unreachable: No route"),
     ] {
         let said = ping(&inside, &format!("-c 1 -W 2 {options}"));

@@ -276,9 +276,14 @@ impl<'a, 'r> Parser<'a, 'r> {
             primitive.negated = turned;
             at += 1;
         }
-        if at < self.words.len() && self.value(at, &mut primitive, header) {
-            at += 1;
-            at += self.trailing_mask(at, &mut primitive);
+        if at < self.words.len() {
+            if self.value(at, &mut primitive, header) {
+                at += 1;
+                at += self.trailing_mask(at, &mut primitive);
+            } else if let Some(why) = primitive.wrong_value(self.word(at)) {
+                self.report.error(why);
+                return self.words.len();
+            }
         }
         if at == first {
             let word = self.word(at);

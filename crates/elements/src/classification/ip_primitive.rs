@@ -195,6 +195,9 @@ pub(super) struct Primitive {
     pub both: bool,
 }
 
+/// Names of ICMPv6's types, as a message lists them.
+const ICMP6_TYPES: &str = "echo, echo-reply, unreachable, toobig, timeexceeded, parameterproblem";
+
 /// An error has been reported.
 pub(super) struct Reported;
 
@@ -307,6 +310,27 @@ impl Primitive {
             (Relation::Equal, false) => "=",
             (Relation::Equal, true) => "!=",
         }
+    }
+
+    /// What is wrong with a word in the place of the value, where a pattern is about both versions of IP.
+    pub(super) fn wrong_value(&self, word: &str) -> Option<String> {
+        if !self.both || self.data != Kind::None {
+            return None;
+        }
+        let wanted = match self.kind {
+            Kind::Host => "no address: write one as 10.0.0.1 or 2001:db8::1",
+            Kind::Net => "no prefix: write one as 10.0.0.0/8 or 2001:db8::/32",
+            Kind::Field(Field::ICMP6_TYPE) => {
+                return Some(format!(
+                    "‘{word}’ is no type of ICMPv6: write a number, or {ICMP6_TYPES}"
+                ));
+            }
+            Kind::None if matches!(word, "ip6" | "ipv6") => "no word of a pattern: write vers 6",
+            Kind::None if matches!(word, "ip4" | "ipv4") => "no word of a pattern: write vers 4",
+            Kind::None if matches!(word, "icmpv6") => "no word of a pattern: write icmp6",
+            _ => return None,
+        };
+        Some(format!("‘{word}’ is {wanted}"))
     }
 
     fn wrong(&self, what: &str, report: &mut Reporter<'_>) -> Reported {

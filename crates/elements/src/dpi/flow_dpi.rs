@@ -12,6 +12,7 @@ use super::quic;
 use crate::filters::dispatch::{DROP, send};
 use crate::flow::stream::Streams;
 use crate::flow::top::{Top, how_many};
+use crate::flow::upper::Upper;
 use crate::flow::{FlowStates, FlowUser, Tracker};
 use crate::ip::tos;
 use crate::prelude::*;
@@ -347,8 +348,7 @@ impl FlowDPI {
             let Some(state) = self.flows.of_number(flow) else {
                 return port as u32;
             };
-            let length = packet.network_header().and_then(|header| header.get(2..4));
-            let bytes = length.map_or(0, |it| u64::from(u16::from_be_bytes([it[0], it[1]])));
+            let bytes = Upper::of(packet).map_or(0, |upper| upper.total as u64);
             let packets = packet.stands_for() as u64;
             state.packets += packets;
             state.bytes += bytes;

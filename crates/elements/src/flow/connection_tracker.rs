@@ -238,12 +238,7 @@ impl ConnectionTracker {
 
     /// Tracks an IPv6 packet.
     #[inline(never)]
-    fn track6(
-        &mut self,
-        cx: &mut Cx<'_>,
-        probe: &Probe,
-        packet: &mut Packet,
-    ) -> Option<Refusal> {
+    fn track6(&mut self, cx: &mut Cx<'_>, probe: &Probe, packet: &mut Packet) -> Option<Refusal> {
         match ip6::addresses(packet, probe.part) {
             Some(pair) => self.track(cx, probe, Some(pair), packet),
             None => Some(Refusal::Invalid),

@@ -171,6 +171,8 @@ fn rules_are_about_both_versions_or_one() {
         ("udp or icmp6", "..##..#."),
         ("icmp6 type echo", "...#...."),
         ("icmp6 type echo-reply", "........"),
+        ("icmp6 type echo or echo-reply", "...#...."),
+        ("icmp type echo or echo-reply", ".......#"),
         ("icmp6[0] = 128", "...#...."),
         ("icmp type echo", ".......#"),
         ("vers 6", "#####..."),
@@ -216,11 +218,23 @@ fn mistakes_are_named() {
             reason,
         );
     };
-    refused("src net 2001:db8::/129", "'src ip net': address missing");
+    refused(
+        "src net 2001:db8::/129",
+        "line 1: '2001:db8::/129' is no prefix: write one as 10.0.0.0/8 or 2001:db8::/32",
+    );
+    refused("dst net 10.0.0.0/33", "'10.0.0.0/33' is no prefix");
+    refused("src host 2001:db8:::1", "'2001:db8:::1' is no address");
     refused("src host 2001:db8::/32", "'src ip host': address missing");
     refused("src net 2001:db8::1", "'src ip net': address missing");
-    refused("icmp6 type nonsense", "value missing");
-    refused("src 2001:db8:::1", "");
+    refused(
+        "icmp6 type ehco",
+        "'ehco' is no type of ICMPv6: write a number, or echo, echo-reply",
+    );
+    refused("ip6", "'ip6' is no word of a pattern: write vers 6");
+    refused(
+        "tcp and icmpv6",
+        "'icmpv6' is no word of a pattern: write icmp6",
+    );
     // IPFilter is about IPv4.
     Rig::refuses(
         "Idle -> IPFilter(allow src host 2001:db8::1) -> Discard;",

@@ -142,10 +142,11 @@ fn rule(text: &str, home: &Set) -> Result<Rule, String> {
         "tcp" => Some(IpProtocol::TCP),
         "udp" => Some(IpProtocol::UDP),
         "icmp" => Some(IpProtocol::ICMP),
+        "icmpv6" => Some(IpProtocol::ICMPV6),
         "ip" => None,
         _ => {
             return Err(format!(
-                "‘{protocol}’ is no protocol: there are tcp, udp, icmp and ip"
+                "‘{protocol}’ is no protocol: there are tcp, udp, icmp, icmpv6 and ip"
             ));
         }
     };

@@ -310,12 +310,7 @@ impl IPReassembler {
 }
 
 /// A packet with nothing in it but the headers of `packet`, the fragment of that number.
-fn start(
-    pool: &mut Pool,
-    packet: &Packet,
-    fragment: &Fragment,
-    number: u64,
-) -> Option<Partial> {
+fn start(pool: &mut Pool, packet: &Packet, fragment: &Fragment, number: u64) -> Option<Partial> {
     let head = head_of(pool, packet, fragment)?;
     Some(Partial {
         payload: pool.packet(HEADROOM + head.len(), 0)?,

@@ -202,6 +202,14 @@ impl<'r> Parser<'_, 'r> {
             suits[i] =
                 found[i].is_some() && (kind == Kind::None || kind == *its_kind) && protocol_suits;
         }
+        // Of a name that both versions of ICMP have, the one that the word before was about; else IPv4's.
+        if suits[4] && suits[5] {
+            let other = match self.previous.kind == Kind::Field(Field::ICMP6_TYPE) {
+                true => 4,
+                false => 5,
+            };
+            suits[other] = false;
+        }
         if suits[1] && suits[2] && found[1] == found[2] {
             suits[2] = false;
         }

@@ -98,8 +98,11 @@ fn flows_over_ipv6_are_told() {
     assert_eq!(rig.read("d.names"), "www.example.com 1 0\n");
     assert_contains(
         &rig.read("d.flows"),
-        "6 (2001:db8::100:1, 1, 2001:db8::200:2, 443) tls",
+        "6 (2001:db8::100:1, 1, 2001:db8::200:2, 443) tls - www.example.com h2 4 ",
     );
+    // With the IPv6 headers.
+    let bytes = 4 * 60 + hello.len();
+    assert_contains(&rig.read("d.protocols"), &std::format!("tls 1 4 {bytes}\n"));
 }
 
 #[test]

@@ -80,7 +80,9 @@ fn contents_are_found_across_segments_in_any_order() {
 fn contents_are_found_over_ipv6() {
     let rules = "alert tcp [2001:db8::1.0.0.1/128] any -> !2001:db8:1::/48 80 (msg:\"passwd\"; content:\"/etc/passwd\"; sid:1;)\n\
                  alert tcp 1.0.0.0/8 any -> any any (msg:\"old\"; content:\"passwd\"; sid:2;)\n\
-                 alert udp any any -> any 53 (msg:\"name\"; content:\"name\"; sid:3;)";
+                 alert udp any any -> any 53 (msg:\"name\"; content:\"name\"; sid:3;)\n\
+                 alert icmpv6 any any -> any any (msg:\"six\"; content:\"ping\"; sid:4;)\n\
+                 alert icmp any any -> any any (msg:\"both\"; content:\"ping\"; sid:5;)";
     let mut rig = rig(rules, "");
     let mut push = |name: &str, packet: Vec<u8>| {
         let marked = ip6::from_v4(&packet);
@@ -97,7 +99,13 @@ fn contents_are_found_over_ipv6() {
     let mut damaged = ip6::from_v4(&udp((A, 6), (B, 53), b"a name"));
     damaged[50] ^= 1;
     rig.push("i", &damaged);
-    rig.assert_handlers(&[("d.hits", "1 1 passwd\n1 3 name\n"), ("d.damaged", "1")]);
+    let (a, b) = (ip6::addr("2001:db8::a"), ip6::addr("2001:db8::b"));
+    rig.push("i", &ip6::icmp(a, b, (128, 0, [0; 4]), b"a ping"));
+    rig.push("i", &ping(A, B, b"a ping"));
+    rig.assert_handlers(&[
+        ("d.hits", "1 1 passwd\n1 3 name\n1 4 six\n2 5 both\n"),
+        ("d.damaged", "1"),
+    ]);
     let text = "\"src_ip\":\"2001:db8::100:1\",\"src_port\":1,\"dest_ip\":\"2001:db8::200:2\",\"dest_port\":80";
     assert_contains(&rig.read("d.alerts"), text);
 }

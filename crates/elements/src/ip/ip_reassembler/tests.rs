@@ -253,7 +253,9 @@ fn fragments6(payload: &[u8], headers: usize, mtu: usize) -> (Vec<u8>, Vec<Vec<u
 }
 
 fn rig6() -> Rig {
-    Rig::new("i :: Inject -> MarkIP6Header -> r :: IPReassembler(MAX_MTU_ANNO 36) -> c :: Collect; r[1] -> lost :: Collect;")
+    Rig::new(
+        "i :: Inject -> MarkIP6Header -> r :: IPReassembler(MAX_MTU_ANNO 36) -> c :: Collect; r[1] -> lost :: Collect;",
+    )
 }
 
 #[test]
@@ -301,7 +303,12 @@ fn what_is_whole_over_ipv6_passes() {
     // Lengths that are impossible.
     let odd = ip6::packet(44, a, b, &[17, 0, 0, 1, 0, 0, 0, 9, 1, 2, 3, 4]);
     let empty = ip6::packet(44, a, b, &[17, 0, 0, 1, 0, 0, 0, 9]);
-    let long = ip6::packet(44, a, b, &[&[17, 0, 0xff, 0xf9, 0, 0, 0, 9][..], &[0; 16]].concat());
+    let long = ip6::packet(
+        44,
+        a,
+        b,
+        &[&[17, 0, 0xff, 0xf9, 0, 0, 0, 9][..], &[0; 16]].concat(),
+    );
     rig.push_all("i", &[odd, empty, long]);
     assert!(rig.read("r.dump").contains("bad fragments seen:  3\n"));
 }
