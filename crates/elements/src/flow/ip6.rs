@@ -201,53 +201,49 @@ impl Addresses {
         let (ip, upper) = upper(header)?;
         let pair = [ip.source(), ip.destination()];
         let bytes = ip.payload().get(upper.at - HEADER..).unwrap_or_default();
-        let ports = ports(bytes);
+        let ports = || ports(bytes).ok_or(Unknown::Invalid);
         let (protocol, pair, ports, part) = match upper.protocol {
             IpProtocol::TCP => {
                 let flags = bytes.first_chunk::<20>().map_or(0, |header| header[13]);
-                let ports = ports.filter(|_| are_flags_valid(flags));
-                (upper.protocol, pair, ports, Part::Segment(flags))
+                if !are_flags_valid(flags) {
+                    return Err(Unknown::Invalid);
+                }
+                (upper.protocol, pair, ports()?, Part::Segment(flags))
             }
-            IpProtocol::ICMPV6 => self.icmp(pair, bytes)?,
-            protocol if protocol.has_ports() => (protocol, pair, ports, Part::Packet),
-            protocol => (protocol, pair, Some(0), Part::Packet),
+            IpProtocol::ICMPV6 => message(pair, bytes)?,
+            protocol if protocol.has_ports() => (protocol, pair, ports()?, Part::Packet),
+            protocol => (protocol, pair, 0, Part::Packet),
         };
         Ok(Probe {
             hash: 0,
-            key: self.key(pair, ports.ok_or(Unknown::Invalid)?),
+            key: self.key(pair, ports),
             protocol: protocol.0,
             part,
         })
     }
+}
 
-    /// Protocol, addresses, ports and part of an ICMPv6 message.
-    fn icmp(
-        &self,
-        pair: Pair,
-        icmp: &[u8],
-    ) -> Result<(IpProtocol, Pair, Option<u32>, Part), Unknown> {
-        let icmp: &[u8] = icmp.get(..8).map_or(&[], |_| icmp);
-        let Some(&[kind, _, _, _, high, low, ..]) = icmp.first_chunk::<8>() else {
-            return Err(Unknown::Invalid);
-        };
-        let identifier = u32::from(u16::from_be_bytes([high, low]));
-        // The identifier stands for the port of the side that asks.
-        match kind {
-            ECHO => Ok((
-                IpProtocol::ICMPV6,
-                pair,
-                Some(identifier << 16),
-                Part::Query,
-            )),
-            ECHO_REPLY => Ok((IpProtocol::ICMPV6, pair, Some(identifier), Part::Answer)),
-            1..=4 => {
-                let quoted = quoted(icmp)?;
-                let [source, destination] = quoted.addresses;
-                let ports = Some(quoted.ports.rotate_left(16));
-                Ok((quoted.protocol, [destination, source], ports, Part::Error))
-            }
-            _ => Err(Unknown::Invalid),
+/// What tells the connection of a packet, and the packet's part in it.
+type Ends = (IpProtocol, Pair, u32, Part);
+
+/// What an ICMPv6 message between a pair of addresses is.
+fn message(pair: Pair, icmp: &[u8]) -> Result<Ends, Unknown> {
+    let Some(&[kind, _, _, _, high, low, ..]) = icmp.first_chunk::<8>() else {
+        return Err(Unknown::Invalid);
+    };
+    let identifier = u32::from(u16::from_be_bytes([high, low]));
+    let own = IpProtocol::ICMPV6;
+    // The identifier stands for the port of the side that asks.
+    match kind {
+        ECHO => Ok((own, pair, identifier << 16, Part::Query)),
+        ECHO_REPLY => Ok((own, pair, identifier, Part::Answer)),
+        1..=4 => {
+            let quoted = quoted(icmp)?;
+            let [source, destination] = quoted.addresses;
+            let ports = quoted.ports.rotate_left(16);
+            Ok((quoted.protocol, [destination, source], ports, Part::Error))
         }
+        _ => Err(Unknown::Invalid),
     }
 }
 
