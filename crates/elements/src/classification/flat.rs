@@ -7,6 +7,8 @@ use crate::prelude::*;
 pub(super) const SOURCE: u16 = 20;
 /// Where the destination address begins.
 pub(super) const DESTINATION: u16 = SOURCE + 16;
+/// Length of IPv6's header.
+const IP6: usize = Ipv6Packet::<&[u8]>::HEADER_LEN;
 /// Length of the flat header.
 const HEADER: usize = DESTINATION as usize + 16;
 /// Most bytes of the upper layer that patterns look at: a TCP header with all options.
@@ -29,12 +31,12 @@ impl Flat {
         let mut bytes = [0; HEADER + UPPER];
         let header: &mut [u8; HEADER] = bytes.first_chunk_mut()?;
         (header[0], header[1]) = (0x60, ip.traffic_class());
-        let total = ip.payload_len().saturating_add(40);
+        let total = ip.payload_len().saturating_add(IP6 as u16);
         header[2..4].copy_from_slice(&total.to_be_bytes());
         (header[8], header[9]) = (ip.hop_limit(), upper.protocol.0);
         header[usize::from(SOURCE)..][..16].copy_from_slice(&ip.source().octets());
         header[usize::from(DESTINATION)..].copy_from_slice(&ip.destination().octets());
-        let rest = ip.payload().get(upper.at - 40..).unwrap_or_default();
+        let rest = ip.payload().get(upper.at - IP6..).unwrap_or_default();
         let rest = rest.get(..UPPER).unwrap_or(rest);
         bytes[HEADER..][..rest.len()].copy_from_slice(rest);
         Some(Flat {

@@ -8,6 +8,7 @@ mod check;
 mod compile;
 
 use super::diagnostic::Diagnostics;
+use super::names::ICMP6_TYPES;
 use crate::prelude::*;
 
 pub(super) const ICMP: i32 = 1;
@@ -195,9 +196,6 @@ pub(super) struct Primitive {
     pub both: bool,
 }
 
-/// Names of ICMPv6's types, as a message lists them.
-const ICMP6_TYPES: &str = "echo, echo-reply, unreachable, toobig, timeexceeded, parameterproblem";
-
 /// An error has been reported.
 pub(super) struct Reported;
 
@@ -321,9 +319,9 @@ impl Primitive {
             Kind::Host => "no address: write one as 10.0.0.1 or 2001:db8::1",
             Kind::Net => "no prefix: write one as 10.0.0.0/8 or 2001:db8::/32",
             Kind::Field(Field::ICMP6_TYPE) => {
-                return Some(format!(
-                    "‘{word}’ is no type of ICMPv6: write a number, or {ICMP6_TYPES}"
-                ));
+                let names = ICMP6_TYPES.map(|(name, _)| name).join(", ");
+                let text = format!("‘{word}’ is no type of ICMPv6: write a number, or {names}");
+                return Some(text);
             }
             Kind::None if matches!(word, "ip6" | "ipv6") => "no word of a pattern: write vers 6",
             Kind::None if matches!(word, "ip4" | "ipv4") => "no word of a pattern: write vers 4",

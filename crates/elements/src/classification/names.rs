@@ -148,17 +148,19 @@ impl NumberName {
     }
 }
 
-/// The type of ICMPv6 (RFC 4443) with the name that ICMP's has.
+/// The types of ICMPv6 (RFC 4443), by the names that ICMP's have.
+pub(super) const ICMP6_TYPES: [(&str, u32); 6] = [
+    ("echo", 128),
+    ("echo-reply", 129),
+    ("unreachable", 1),
+    ("toobig", 2),
+    ("timeexceeded", 3),
+    ("parameterproblem", 4),
+];
+
 fn icmp6_type(name: &str) -> Option<u32> {
-    Some(match name {
-        "unreachable" => 1,
-        "toobig" => 2,
-        "timeexceeded" => 3,
-        "parameterproblem" => 4,
-        "echo" => 128,
-        "echo-reply" => 129,
-        _ => return None,
-    })
+    let found = ICMP6_TYPES.iter().find(|(known, _)| *known == name);
+    found.map(|(_, number)| *number)
 }
 
 fn tcp_flag(name: &str) -> Option<u32> {

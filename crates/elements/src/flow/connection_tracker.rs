@@ -1,5 +1,5 @@
 use super::connections::Connections;
-use super::ip6::{self, AnyKey, Pair};
+use super::ip6::{AnyKey, Pair};
 use super::probe::{Part, Probe, Unknown, probe};
 use super::state::{ACK, RST, SYN, State, Step, Timeouts};
 use super::windows::{SegmentNumbers, TcpReceiver};
@@ -106,7 +106,7 @@ pub struct ConnectionTracker {
     /// What the packets of the batch at hand are, those of IPv6 apart, and invalid among the others; empty between
     /// batches.
     probes: Vec<Result<Probe, Unknown>>,
-    probes6: Vec<Result<Probe, Unknown>>,
+    probes6: Vec<Result<(Probe, Pair), Unknown>>,
     ended: Vec<u32>,
     /// Whether replies take another path.
     one_way: bool,
@@ -238,20 +238,22 @@ impl ConnectionTracker {
 
     /// Tracks an IPv6 packet.
     #[inline(never)]
-    fn track6(&mut self, cx: &mut Cx<'_>, probe: &Probe, packet: &mut Packet) -> Option<Refusal> {
-        match ip6::addresses(packet, probe.part) {
-            Some(pair) => self.track(cx, probe, Some(pair), packet),
-            None => Some(Refusal::Invalid),
-        }
+    fn track6(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (probe, pair): &(Probe, Pair),
+        packet: &mut Packet,
+    ) -> Option<Refusal> {
+        self.track(cx, probe, Some(*pair), packet)
     }
 
     /// What an IPv6 packet is.
     #[inline(never)]
-    fn probe6(&self, packet: &Packet) -> Result<Probe, Unknown> {
-        let probe = self.table.addresses.probe(packet)?;
+    fn probe6(&self, packet: &Packet) -> Result<(Probe, Pair), Unknown> {
+        let (probe, pair) = self.table.addresses.probe(packet)?;
         let hash = self.table.hash6(probe.protocol, probe.key);
         self.table.prefetch(hash);
-        Ok(Probe { hash, ..probe })
+        Ok((Probe { hash, ..probe }, pair))
     }
 
     #[inline]
@@ -365,8 +367,7 @@ impl Element for ConnectionTracker {
                  memory, as in --memory 32M"
             ))
         })?;
-        let seeds = [cx.random().next_u64(), cx.random().next_u64()];
-        self.table.addresses.seed(seeds);
+        self.table.addresses.seeds = [cx.random().next_u64(), cx.random().next_u64()];
         self.table.advance(Self::now(cx), |_| {});
         let timer = cx.timer();
         cx.schedule_after(timer, TICK);
@@ -393,7 +394,10 @@ impl Element for ConnectionTracker {
             self.table.prefetch(hash);
             Ok(Probe { hash, ..probe })
         }));
-        for probe in probes.iter().chain(&probes6).flatten() {
+        for probe in probes.iter().flatten() {
+            self.table.prefetch_connection(probe.hash);
+        }
+        for (probe, _) in probes6.iter().flatten() {
             self.table.prefetch_connection(probe.hash);
         }
         let (mut found, mut found6) = (probes.iter(), probes6.iter());

@@ -407,7 +407,7 @@ impl Connections {
         if self.capacity() == old.capacity() {
             return core::mem::swap(self, old);
         }
-        self.addresses.make_keys_as(&old.addresses);
+        self.addresses.seeds = old.addresses.seeds;
         (self.now, self.batch) = (old.now, old.batch);
         for (number, connection) in old.iter() {
             if number >= self.capacity() {

@@ -118,7 +118,8 @@ impl fmt::Display for AnyKey {
 /// connection over IPv6 among them begins.
 #[derive(Default)]
 pub struct Addresses {
-    seeds: [u64; 2],
+    /// Secrets that make keys unpredictable; set only while there are none.
+    pub seeds: [u64; 2],
     /// Source and destination of the packets of the side that opened the connection.
     chunks: Vec<Vec<[[u8; 16]; 2]>>,
 }
@@ -131,16 +132,6 @@ impl Addresses {
         chunks.try_reserve_exact(count).map_err(|_| NoMemory)?;
         chunks.resize_with(count, Vec::new);
         Ok(addresses)
-    }
-
-    /// Makes keys unpredictable. Only while there are none.
-    pub fn seed(&mut self, seeds: [u64; 2]) {
-        self.seeds = seeds;
-    }
-
-    /// Has keys be those that `old` makes.
-    pub fn make_keys_as(&mut self, old: &Addresses) {
-        self.seeds = old.seeds;
     }
 
     /// The number of an address: two that meet cannot be made without the secrets.
@@ -195,8 +186,8 @@ impl Addresses {
         })
     }
 
-    /// What an IPv6 packet is, and its key; the hash is yet to be computed.
-    pub fn probe(&self, packet: &Packet) -> Result<Probe, Unknown> {
+    /// What an IPv6 packet is, its key, whose hash is yet to be computed, and the addresses in that.
+    pub fn probe(&self, packet: &Packet) -> Result<(Probe, Pair), Unknown> {
         let header = packet.network_header().ok_or(Unknown::Invalid)?;
         let (ip, upper) = upper(header)?;
         let pair = [ip.source(), ip.destination()];
@@ -214,12 +205,13 @@ impl Addresses {
             protocol if protocol.has_ports() => (protocol, pair, ports()?, Part::Packet),
             protocol => (protocol, pair, 0, Part::Packet),
         };
-        Ok(Probe {
+        let probe = Probe {
             hash: 0,
             key: self.key(pair, ports),
             protocol: protocol.0,
             part,
-        })
+        };
+        Ok((probe, pair))
     }
 }
 
@@ -248,7 +240,7 @@ fn message(pair: Pair, icmp: &[u8]) -> Result<Ends, Unknown> {
 }
 
 /// Length of the fixed header.
-pub const HEADER: usize = 40;
+pub const HEADER: usize = Ipv6Packet::<&[u8]>::HEADER_LEN;
 /// Types of ICMPv6 (RFC 4443).
 const ECHO: u8 = 128;
 /// See [`ECHO`].
@@ -306,16 +298,4 @@ fn quoted(icmp: &[u8]) -> Result<Quoted, Unknown> {
         addresses: [ip.source(), ip.destination()],
         ports,
     })
-}
-
-/// The addresses of the connection that a packet belongs to, as its key has them.
-#[inline]
-pub fn addresses(packet: &Packet, part: Part) -> Option<Pair> {
-    let (ip, upper) = upper(packet.network_header()?).ok()?;
-    if part != Part::Error {
-        return Some([ip.source(), ip.destination()]);
-    }
-    let quoted = quoted(ip.payload().get(upper.at - HEADER..)?).ok()?;
-    let [source, destination] = quoted.addresses;
-    Some([destination, source])
 }

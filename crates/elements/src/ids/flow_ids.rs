@@ -28,8 +28,9 @@ const WINDOW_MAX: u32 = 1 << 16;
 /// RULES are in a subset of Suricata's syntax, one a line; `#` begins a comment line, and a line that ends
 /// in a backslash goes on in the next. There are 32768 rules at most. A rule is
 /// `alert PROTOCOL ADDRESSES PORTS -> ADDRESSES PORTS (OPTIONS)`, with `<>` for both directions. Protocols are
-/// `tcp`, `udp`, `icmp`, which is that of both versions of IP, `icmpv6` and `ip`. Addresses and ports are `any`, one, a prefix or a range (`1024:`), a list in
-/// brackets, or one of these after `!`; `$HOME_NET` and `$EXTERNAL_NET` are known. Options are
+/// `tcp`, `udp`, `icmp`, which is that of both versions of IP, `icmpv6` and `ip`. Addresses and ports are `any`,
+/// one, a prefix or a range (`1024:`), a list in brackets, or one of these after `!`; `$HOME_NET` and
+/// `$EXTERNAL_NET` are known. Options are
 /// `msg`, `sid`, `rev`, `gid`, `classtype`, `priority`, `content` with `nocase`, `offset`, `depth`, `distance`, `within`,
 /// `startswith` and `fast_pattern`, `flow` with `established`, `not_established`, `stateless`, `to_server`,
 /// `to_client`, `from_server` and `from_client`, and `threshold`; `reference` and `metadata` are passed over.

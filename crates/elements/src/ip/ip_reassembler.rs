@@ -82,13 +82,10 @@ impl Partial {
     /// Whether a fragment's payload may come to where it belongs: over IPv6 there must be nothing yet, but for the
     /// same bytes (RFC 8200, section 4.5).
     fn accepts(&self, place: &Range<usize>, bytes: &[u8]) -> bool {
-        let mut here = self.here.iter();
-        let overlaps = here.any(|range| range.start < place.end && place.start < range.end);
-        let is_known = || {
-            let mut here = self.here.iter();
-            here.any(|range| range.start <= place.start && place.end <= range.end)
-        };
-        !overlaps || is_known() && self.payload.data().get(place.clone()) == Some(bytes)
+        let overlaps = |range: &Range<usize>| range.start < place.end && place.start < range.end;
+        let has_all = |range: &Range<usize>| range.start <= place.start && place.end <= range.end;
+        let is_same = || self.payload.data().get(place.clone()) == Some(bytes);
+        !self.here.iter().any(overlaps) || self.here.iter().any(has_all) && is_same()
     }
 
     /// Copies a fragment's payload to where it belongs. False if there is no memory.

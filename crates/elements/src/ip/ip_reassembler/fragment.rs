@@ -7,7 +7,7 @@ use crate::prelude::*;
 use crate::rewriter::headers::is_ip6;
 
 /// Length of IPv6's fixed header.
-pub const HEADER6: usize = 40;
+pub const HEADER6: usize = Ipv6Packet::<&[u8]>::HEADER_LEN;
 /// Length of a fragment header.
 const FRAGMENT: usize = 8;
 /// Where IPv6's fixed header says what follows it.
