@@ -55,7 +55,7 @@ impl Kind {
         Kind::Failed,
     ];
 
-    /// The HTTP status that goes with it.
+    /// The HTTP status of an error of this kind that is about what the path names.
     pub const fn status(self) -> u16 {
         match self {
             Kind::Invalid => 400,
@@ -73,6 +73,9 @@ impl Kind {
     }
 }
 
+/// The HTTP status if a field of the request names what is not there.
+pub const FIELD_NOT_FOUND: u16 = 422;
+
 /// Why the node did not do what was asked, as the API answers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Error {
@@ -89,6 +92,15 @@ pub struct Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// The HTTP status that goes with it. That a *field* names what is not there says nothing about the path, so it is
+    /// not 404.
+    pub fn status(&self) -> u16 {
+        match (self.kind, &self.field) {
+            (Kind::NotFound, Some(_)) => FIELD_NOT_FOUND,
+            (kind, _) => kind.status(),
+        }
+    }
+
     /// An error of a kind, in a sentence.
     pub fn new(kind: Kind, sentence: impl fmt::Display) -> Error {
         Error {

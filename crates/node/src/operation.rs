@@ -3,6 +3,7 @@
 
 pub mod others;
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use serde::Serialize;
@@ -17,7 +18,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
 use crate::config::Role;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FIELD_NOT_FOUND, Kind, Result};
 use crate::model::{Object, Selection, Spec, Verb, parsed, parsed_from};
 use serde_json::Value;
 
@@ -390,6 +391,24 @@ impl<B: Payload, T: Payload> Operation<B, T> {
         })
     }
 
+    /// The statuses of its errors, each with the kinds that have it.
+    fn refusals(&self) -> BTreeMap<u16, Vec<Kind>> {
+        let mut refusals = BTreeMap::<u16, Vec<Kind>>::new();
+        for kind in &self.errors {
+            refusals.entry(kind.status()).or_default().push(*kind);
+        }
+        let has_fields = match self.method {
+            Method::Get => B::query().is_some(),
+            Method::Delete => false,
+            _ => true,
+        };
+        if has_fields && self.errors.contains(&Kind::NotFound) {
+            let kinds = refusals.entry(FIELD_NOT_FOUND).or_default();
+            kinds.push(Kind::NotFound);
+        }
+        refusals
+    }
+
     /// Adds it to a description.
     pub fn describe(&self, api: &mut OpenApi) {
         let tag = self.path.split('/').nth(2).unwrap_or("node");
@@ -482,18 +501,14 @@ impl<B: Payload, T: Payload> Operation<B, T> {
             answer = answer.content("text/event-stream", content);
         }
         operation = operation.response(self.status.to_string(), answer.build());
-        let mut statuses: Vec<u16> = self.errors.iter().map(|kind| kind.status()).collect();
-        statuses.sort_unstable();
-        statuses.dedup();
         add_schema::<Error>(api);
-        for status in statuses {
-            let kinds = self.errors.iter().filter(|kind| kind.status() == status);
-            let kinds: Vec<_> = kinds.copied().collect();
+        for (status, kinds) in self.refusals() {
             let content = ContentBuilder::new()
                 .schema(Some(Ref::from_schema_name("Error")))
                 .example(serde_json::to_value(example_of(kinds[0])).ok())
                 .build();
-            let mut said: Vec<_> = kinds.iter().map(|kind| told(*kind).to_string()).collect();
+            let said = kinds.iter().map(|kind| told(status, *kind).to_string());
+            let mut said: Vec<_> = said.collect();
             if kinds == [Kind::TooLarge] {
                 said.push(format!("The maximum is {} bytes.", self.longest));
             }
@@ -508,8 +523,11 @@ impl<B: Payload, T: Payload> Operation<B, T> {
 }
 
 /// An example sentence of each kind of error, for the description.
-fn told(kind: Kind) -> &'static str {
+fn told(status: u16, kind: Kind) -> &'static str {
     match kind {
+        Kind::NotFound if status == FIELD_NOT_FOUND => {
+            "`not-found`: nothing has the name that a field of the request says."
+        }
         Kind::Invalid => "`invalid`: the request itself is wrong.",
         Kind::Forbidden => "`forbidden`: the client's role does not permit it.",
         Kind::NotFound => "`not-found`: nothing has that name.",

@@ -38,7 +38,7 @@ use crate::service::{Handle, Served};
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.kind.status());
+        let status = StatusCode::from_u16(self.status());
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (status, Json(self.shortened())).into_response()
     }
