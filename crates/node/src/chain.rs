@@ -171,10 +171,9 @@ pub fn stages(
         };
         let name = free_name(file, &stages);
         let given = parameters.get(&name).cloned().unwrap_or_default();
-        let given: Vec<_> = given.into_iter().collect();
-        let path = match function::find(file.as_ref()) {
-            Some(_) => PathBuf::from(file),
-            None => folder.join(file),
+        let (path, given) = match function::find(file.as_ref()) {
+            Some(function) => (PathBuf::from(file), function.beside(folder, given)),
+            None => (folder.join(file), given.into_iter().collect()),
         };
         let read = read(&path, &given, abi::boot::CONFIG_MAX);
         let configuration = read.map_err(|why| ChainError::Function {

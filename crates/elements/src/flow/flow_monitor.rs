@@ -145,8 +145,9 @@ pub struct FlowMonitor {
     next: usize,
 }
 
-/// A direction of a flow.
+/// A direction of a flow: a line of the cache, the only one that most packets need.
 #[derive(Clone, Copy, Default)]
+#[repr(align(64))]
 struct Side {
     packets: u64,
     bytes: u64,
@@ -156,9 +157,13 @@ struct Side {
     last: i64,
     /// TCP flags since the record before; of ICMP, the type.
     flags: u8,
+    /// The flow's protocol, here because packets need no other line then; `None` before the first packet.
+    protocol: Option<IpProtocol>,
     /// Bytes that are not counted as the sender's yet.
     uncounted: u32,
 }
+
+const _: () = assert!(size_of::<Side>() == 64);
 
 /// A flow.
 #[derive(Default)]
@@ -334,8 +339,9 @@ impl FlowMonitor {
         let Some(state) = self.flows.of_number(flow) else {
             return;
         };
-        let protocol = match state.ends {
-            Some((protocol, _)) => protocol,
+        let direction = usize::from(packet.is_reply());
+        let protocol = match state.sides[direction].protocol {
+            Some(protocol) => protocol,
             None => {
                 let tracker = self.tracker;
                 let opener = tracker.and_then(|tracker| cx.reach(tracker, |it, _| it.opener(flow)));
@@ -343,11 +349,13 @@ impl FlowMonitor {
                     return;
                 };
                 (state.ends, state.began) = (Some((protocol, key)), now);
+                for side in &mut state.sides {
+                    side.protocol = Some(protocol);
+                }
                 self.open += 1;
                 protocol
             }
         };
-        let direction = usize::from(packet.is_reply());
         let bytes = upper.total;
         let side = &mut state.sides[direction];
         if side.packets == side.recorded.0 {
@@ -451,9 +459,7 @@ impl Element for FlowMonitor {
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
         for packet in batch.iter() {
             if let Some(state) = self.flows.of(packet) {
-                let side = &state.sides[usize::from(packet.is_reply())];
-                packet::prefetch(side);
-                packet::prefetch(&state.ends);
+                packet::prefetch(&state.sides[usize::from(packet.is_reply())]);
             }
         }
         watch(cx, port, batch, |cx, packet, now| self.see(cx, packet, now))

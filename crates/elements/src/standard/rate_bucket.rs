@@ -5,7 +5,7 @@ use crate::rates::token_bucket::TokenBucket;
 
 /// Bytes that the bucket of a bandwidth has to hold before a packet is pulled, whatever the
 /// packet's length: more than any packet has.
-const LONGEST: u64 = 131_072;
+pub(super) const LONGEST: u64 = 131_072;
 
 /// Packets a second, or bytes a second if `BYTES`.
 #[derive(Clone, Copy, Default)]
@@ -124,11 +124,7 @@ impl<const BYTES: bool> RateBucket<BYTES> {
     /// Packets that may pass whatever their length.
     #[inline]
     pub fn packets(&self) -> u64 {
-        if BYTES {
-            self.allows().into()
-        } else {
-            self.tokens.tokens()
-        }
+        self.tokens.tokens() / Self::NEEDED
     }
 
     /// A packet passes.

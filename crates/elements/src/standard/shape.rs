@@ -1,6 +1,6 @@
 //! Pulling at a rate at most: what Shaper and BandwidthShaper share.
 
-use super::rate_bucket::Throughput;
+use super::rate_bucket::{LONGEST, Throughput};
 use crate::prelude::*;
 use crate::pulls::gathered::Gathered;
 use crate::rates::gaps::GapRate;
@@ -49,10 +49,12 @@ impl<const BYTES: bool> RateShape<BYTES> {
         self.gaps.allowed(cx.steady())
     }
 
-    /// Asks for the next packet while bytes are allowed; then gives what came.
+    /// Asks for packets while bytes are allowed; then gives what came.
     fn pull_bytes(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         if self.allowed > 0 && self.gathered.left() > 0 {
-            return cx.pull_through(0, 1);
+            // The last of them may take more bytes than are allowed, as a packet by itself may.
+            let most = (self.allowed - 1) / LONGEST + 1;
+            return cx.pull_through(0, most.min(self.gathered.left() as u64) as usize);
         }
         self.gathered.give(batch);
     }
@@ -90,13 +92,13 @@ impl<const BYTES: bool> Element for RateShape<BYTES> {
         if !BYTES {
             return self.gaps.count(batch.len() as u64);
         }
-        let Some(packet) = batch.pop() else {
+        if batch.is_empty() {
             return self.gathered.give(batch);
-        };
-        let bytes = packet.wire_len() as u64;
+        }
+        let bytes = batch.iter().map(|packet| packet.wire_len() as u64).sum();
         self.gaps.count(bytes);
         self.allowed = self.allowed.saturating_sub(bytes);
-        self.gathered.push(cx, packet);
+        self.gathered.take(batch, packet::BATCH);
         self.pull_bytes(cx, batch);
     }
 }

@@ -54,6 +54,35 @@ mod tests {
             let slack = 2 * length + 3 * rate / 100;
             prop_assert!(bytes.abs_diff(3 * rate) <= slack, "{bytes} of {}", 3 * rate);
         }
+
+        #[test]
+        fn in_batches_as_many_packets_leave_as_one_by_one(
+            digits in 3u32..11,
+            length in 64u64..1500,
+            pauses in prop::collection::vec(0u64..3_000_000, 1..20),
+        ) {
+            let rate = 10u64.pow(digits);
+            let [singly, together] = [1, 64].map(|most| {
+                let config = format!(
+                    "InfiniteSource(LENGTH {length}) -> s :: BandwidthShaper({rate}Bps) -> p :: Puller;"
+                );
+                let mut rig = Rig::new(&config);
+                let mut left = Vec::new();
+                for pause in &pauses {
+                    let mut count = 0;
+                    while count < 200 {
+                        match rig.pull("p", most.min(200 - count)).len() {
+                            0 => break,
+                            some => count += some,
+                        }
+                    }
+                    left.push(count);
+                    rig.advance(*pause);
+                }
+                left
+            });
+            prop_assert_eq!(singly, together);
+        }
     }
 
     #[test]

@@ -140,6 +140,21 @@ impl Kind {
         }
     }
 
+    /// Whether values are names of files.
+    pub fn is_file(&self) -> bool {
+        match self {
+            Kind::Rules
+            | Kind::Signatures
+            | Kind::Users
+            | Kind::Secret
+            | Kind::Policy
+            | Kind::Applications
+            | Kind::Records => true,
+            Kind::List(kind) => kind.is_file(),
+            _ => false,
+        }
+    }
+
     /// What a user's value is in Click's language.
     pub fn take(&self, value: &str) -> Result<String, Wrong> {
         let right = match self {

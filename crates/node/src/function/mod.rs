@@ -193,6 +193,27 @@ impl Function {
         Declaration::of(self.text)
     }
 
+    /// Values of its parameters that are written in a folder's file: names of files are relative to the folder.
+    pub fn beside(
+        &self,
+        folder: &Path,
+        given: impl IntoIterator<Item = (String, String)>,
+    ) -> Vec<(String, String)> {
+        let parameters = self.declaration().parameters;
+        let is_file = |name: &String| {
+            let mut files = parameters.iter().filter(|it| it.kind.is_file());
+            files.any(|it| it.name == name)
+        };
+        let given = given.into_iter().map(|(name, value)| {
+            let there = folder.join(&value);
+            match there.to_str() {
+                Some(there) if is_file(&name) && !value.is_empty() => (name, there.to_string()),
+                _ => (name, value),
+            }
+        });
+        given.collect()
+    }
+
     /// The variables of its configuration for some values of its parameters.
     pub fn settings(
         &self,

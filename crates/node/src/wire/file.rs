@@ -119,7 +119,7 @@ impl Wire {
                     Some(file) if config.is_empty() => match function::find(&file) {
                         Some(function) => {
                             *config = function.text.into();
-                            let given: Vec<_> = std::mem::take(variables).into_iter().collect();
+                            let given = function.beside(folder, std::mem::take(variables));
                             let settings = function.settings(&given);
                             let settings = settings.map_err(|why| FileError::Function {
                                 path: path.into(),

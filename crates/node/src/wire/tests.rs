@@ -201,6 +201,18 @@ fn configurations_come_from_files_beside_the_wire() {
     let error = Wire::read(&file).unwrap_err().to_string();
     assert!(error.contains("guest ‘r’: "), "{error}");
     assert!(error.ends_with("; did you mean ‘router’?"), "{error}");
+    // So do files that parameters name, of guests and of chains.
+    std::fs::write(folder.join("r.rules"), "deny all\n").unwrap();
+    for parts in [
+        "[guest.c-firewall]\nfile = \"firewall\"\nparameters = { rules = \"r.rules\" }\n",
+        "existing = [\"a\", \"b\"]\n[chain.c]\nfunctions = [\"firewall\"]\nbetween = [\"a\", \"b\"]\n\
+         parameters = { firewall.rules = \"r.rules\" }\n",
+    ] {
+        std::fs::write(&file, format!("wire = \"w\"\n{parts}")).unwrap();
+        let read = Wire::read(&file).unwrap();
+        let rules = &read.guests["c-firewall"].variables["rules"];
+        assert!(rules.contains("deny all"), "{rules}");
+    }
     std::fs::write(&file, "wire = \"w\"\n[guest.r]\n").unwrap();
     assert!(matches!(Wire::read(&file), Err(FileError::Config { .. })));
     std::fs::remove_dir_all(&folder).unwrap();
