@@ -9,7 +9,7 @@ pub use alloc::vec::Vec;
 pub use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use packet::anno::*;
-pub use packet::checksum::{Delta, Sum, pseudo_header_v4};
+pub use packet::checksum::{Delta, Sum, pseudo_header_v4, pseudo_header_v6};
 pub use packet::wire::*;
 pub use packet::*;
 pub use router::args::*;

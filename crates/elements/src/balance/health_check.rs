@@ -1,7 +1,10 @@
 use super::probe::{Failure, Probe, Send};
 use super::{Checked, SERVERS_MAX, Servers};
+use core::net::SocketAddr;
+
+use crate::flow::upper::{Upper, ends};
 use crate::icmp::echo;
-use crate::local::segment::{Segment, Style, make};
+use crate::local::segment::{Segment, Style, make_any};
 use crate::prelude::*;
 
 /// Milliseconds between two checks of a server, and that one takes: least and most.
@@ -23,7 +26,7 @@ const PORTS: u16 = 32768;
 /// server is taken as healthy.
 ///
 /// Checks leave with the server's address as destination annotation. The input takes the packets that
-/// servers send to SOURCE, with their IP header marked.
+/// servers send to SOURCE and SOURCE6, with their IP header marked. Servers of IPv6 are not checked without SOURCE6.
 ///
 /// # Example
 /// ```click
@@ -51,6 +54,9 @@ pub struct HealthCheck {
     /// How: `tcp`, `http`, `icmp`, or `none` for no checks.
     #[arg(positional, with = kind_of_check, kind = "tcp, http, icmp or none", default_text = "tcp")]
     kind: Kind,
+    /// The address that checks over IPv6 come from.
+    #[arg]
+    source6: Option<Ipv6Addr>,
     /// The port that is checked; that of the server if it is 0; a server without a port is
     /// not checked then.
     #[arg]
@@ -131,9 +137,15 @@ impl Check {
             .map_or(self.due, |running| running.resend.min(running.deadline))
     }
 
-    fn names(&self, port: u16) -> (Ipv4Addr, u16) {
+    /// Its server, with the port that is checked.
+    fn end(&self, port: u16) -> (IpAddr, u16) {
         let own = if port == 0 { self.server.port } else { port };
         (self.server.address, own)
+    }
+
+    /// That in words.
+    fn name(&self, port: u16) -> SocketAddr {
+        self.end(port).into()
     }
 }
 
@@ -143,7 +155,7 @@ impl HealthCheck {
     #[read]
     fn table(&self) -> String {
         let lines = self.checks.iter().map(|check| {
-            let (address, port) = check.names(self.port);
+            let name = check.name(self.port);
             let health = if check.server.healthy {
                 "healthy"
             } else {
@@ -154,7 +166,7 @@ impl HealthCheck {
                 Some(Ok(())) => "answered".to_string(),
                 Some(Err(failure)) => failure.to_string(),
             };
-            format!("{address}:{port} {health} {last}\n")
+            format!("{name} {health} {last}\n")
         });
         lines.collect()
     }
@@ -210,31 +222,46 @@ impl HealthCheck {
         }
     }
 
+    /// The address that checks of a server come from.
+    fn source_for(&self, server: IpAddr) -> Option<IpAddr> {
+        match server {
+            IpAddr::V4(_) => Some(self.source.into()),
+            IpAddr::V6(_) => self.source6.map(IpAddr::from),
+        }
+    }
+
     /// Sends what has no answer yet.
     fn send(&mut self, cx: &mut Cx<'_>, number: usize, now: u64) {
         let pause = Self::nanoseconds(self.timeout) / TRIES;
+        let server = self.checks.get(number).map(|check| check.server.address);
+        let source = server.and_then(|server| self.source_for(server));
         let Some(check) = self.checks.get_mut(number) else {
             return;
         };
-        let to = check.names(self.port);
-        let Some(running) = &mut check.running else {
+        let to = check.end(self.port);
+        let (Some(running), Some(source)) = (&mut check.running, source) else {
             return;
         };
         running.resend = now + pause;
         let (send, local) = (running.probe.next(), running.local);
         match self.kind {
             Kind::Icmp => {
-                if let Some(packet) = echo::packet(cx, (self.source, to.0), local, 1) {
+                let packet = match (source, to.0) {
+                    (IpAddr::V4(from), IpAddr::V4(to)) => echo::packet(cx, (from, to), local, 1),
+                    (IpAddr::V6(from), IpAddr::V6(to)) => echo::packet6(cx, (from, to), local, 1),
+                    _ => None,
+                };
+                if let Some(packet) = packet {
                     cx.emit(0, packet);
                 }
             }
-            _ => self.send_segment(cx, &send, local, to),
+            _ => self.send_segment(cx, &send, (source, local), to),
         }
     }
 
-    fn send_segment(&self, cx: &mut Cx<'_>, send: &Send, local: u16, to: (Ipv4Addr, u16)) {
+    fn send_segment(&self, cx: &mut Cx<'_>, send: &Send, from: (IpAddr, u16), to: (IpAddr, u16)) {
         let segment = Segment {
-            source: (self.source, local),
+            source: from,
             destination: to,
             flags: send.flags,
             sequence: send.sequence,
@@ -250,17 +277,18 @@ impl HealthCheck {
             true => self.request(to.0),
             false => String::new(),
         };
-        if let Some(packet) = make(cx, &segment, &style, request.as_bytes()) {
+        if let Some(packet) = make_any(cx, &segment, &style, request.as_bytes()) {
             cx.emit(0, packet);
         }
     }
 
     /// What `http` sends to a server.
-    fn request(&self, server: Ipv4Addr) -> String {
+    fn request(&self, server: IpAddr) -> String {
         let path = &self.path;
-        let host = match self.host.is_empty() {
-            true => server.to_string(),
-            false => self.host.clone(),
+        let host = match server {
+            _ if !self.host.is_empty() => self.host.clone(),
+            IpAddr::V4(server) => server.to_string(),
+            IpAddr::V6(server) => format!("[{server}]"),
         };
         format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir\r\nAccept: */*\r\nConnection: close\r\n\r\n"
@@ -292,11 +320,11 @@ impl HealthCheck {
         }
         check.against = 0;
         check.server.healthy = result.is_ok();
-        let (address, port) = check.names(self.port);
+        let server = check.name(self.port);
         let name: String = cx.name().into();
         match result {
-            Ok(()) => cx.chatter(format_args!("{name}: {address}:{port} is healthy")),
-            Err(why) => cx.chatter(format_args!("{name}: {address}:{port} is down: {why}")),
+            Ok(()) => cx.chatter(format_args!("{name}: {server} is healthy")),
+            Err(why) => cx.chatter(format_args!("{name}: {server} is down: {why}")),
         }
         if let Some(balancer) = self.balancer {
             cx.reach(balancer, |balancer, _| {
@@ -307,46 +335,39 @@ impl HealthCheck {
 
     /// Takes a packet of a server.
     fn receive(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> Option<()> {
-        let header = packet.network_header()?;
-        let ip = Ipv4Packet::new_checked(header).ok()?;
-        if ip.destination() != self.source {
+        let [from, to] = ends(packet)?;
+        if self.source_for(from) != Some(to) {
             return None;
         }
-        let from = ip.source();
-        let is_from = |check: &Check| check.server.address == from && check.running.is_some();
-        if ip.protocol() == IpProtocol::ICMP {
-            let icmp = Icmpv4Packet::new_checked(ip.payload()).ok()?;
-            if self.kind != Kind::Icmp || icmp.icmp_type() != Icmpv4Type::ECHO_REPLY {
+        let upper = Upper::of(packet)?;
+        let is_from = |check: &Check, local: u16| {
+            let running = check.running.map(|running| running.local);
+            check.server.address == from && running == Some(local)
+        };
+        if self.kind == Kind::Icmp {
+            let reply = match from {
+                IpAddr::V4(_) => (IpProtocol::ICMP, Icmpv4Type::ECHO_REPLY.0),
+                IpAddr::V6(_) => (IpProtocol::ICMPV6, Icmpv6Type::ECHO_REPLY.0),
+            };
+            let &[kind, _, _, _, high, low, ..] = upper.bytes.first_chunk::<8>()?;
+            if (upper.protocol, kind) != reply {
                 return None;
             }
-            let answers = |check: &Check| {
-                let local = check.running.map(|running| running.local);
-                is_from(check) && local == Some(icmp.ident())
-            };
+            let answers = |check: &Check| is_from(check, u16::from_be_bytes([high, low]));
             let number = self.checks.iter().position(answers)?;
             self.end(cx, number, Ok(()));
             return Some(());
         }
-        if !matches!(self.kind, Kind::Tcp | Kind::Http) {
-            return None;
-        }
-        let segment = Segment::of(packet)?;
-        let tcp = TcpPacket::new_checked(ip.payload()).ok()?;
+        let (segment, data) = Segment::of_any(packet)?;
         let answers = |check: &Check| {
-            let local = check.running.map(|running| running.local);
-            is_from(check)
-                && check.names(self.port) == segment.source
-                && local == Some(segment.destination.1)
+            is_from(check, segment.destination.1) && check.end(self.port) == segment.source
         };
         let number = self.checks.iter().position(answers)?;
         let length = self.request(from).len();
         let running = self.checks.get_mut(number)?.running.as_mut()?;
-        let step = running
-            .probe
-            .receive(&segment, tcp.payload(), length as u32);
-        let local = running.local;
+        let step = running.probe.receive(&segment, data, length as u32);
         if let Some(send) = step.send {
-            self.send_segment(cx, &send, local, segment.source);
+            self.send_segment(cx, &send, segment.destination, segment.source);
         }
         if let Some(result) = step.result {
             self.end(cx, number, result);
@@ -413,14 +434,15 @@ impl Element for HealthCheck {
             let Some(check) = self.checks.get_mut(number) else {
                 break;
             };
-            let port = check.names(self.port).1;
+            let can = check.server.address.is_ipv4() || self.source6.is_some();
+            let can = can && (check.end(self.port).1 != 0 || self.kind == Kind::Icmp);
             match check.running {
                 Some(running) if running.deadline <= now => {
                     self.end(cx, number, Err(Failure::Silent));
                 }
                 Some(running) if running.resend <= now => self.send(cx, number, now),
                 Some(_) => {}
-                None if check.due <= now && port == 0 && self.kind != Kind::Icmp => {
+                None if check.due <= now && !can => {
                     check.due = now + Self::nanoseconds(self.interval);
                 }
                 None if check.due <= now => {

@@ -7,9 +7,9 @@
 //! `n` takes `n` entries in its turn. Permutations and hashes depend on the servers and
 //! packets alone: several balancers with the same servers choose the same one.
 
+use crate::flow::ip6::AnyKey;
 use crate::prelude::*;
 use crate::rewriter::index::NoMemory;
-use crate::rewriter::key::FlowKey;
 
 /// Entries: the paper's size, a prime.
 pub const SIZE: usize = 65537;
@@ -40,18 +40,36 @@ fn mix(number: u64) -> u64 {
     number ^ number >> 31
 }
 
+/// A number that stands for an address.
+fn number(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            mix(mix((bits >> 64) as u64).wrapping_add(bits as u64))
+        }
+    }
+}
+
 /// The hash of a connection.
-pub fn hash(protocol: IpProtocol, key: FlowKey) -> u64 {
-    let ports = u64::from(protocol.0) << 32 | u64::from(key.ports);
-    mix(mix(key.addresses).wrapping_add(ports))
+pub fn hash(protocol: IpProtocol, key: AnyKey) -> u64 {
+    let ports = u64::from(protocol.0) << 32 | u64::from(key.ports());
+    let addresses = match key {
+        AnyKey::V4(key) => key.addresses,
+        AnyKey::V6(key) => {
+            let [source, destination] = key.addresses.map(|address| number(address.into()));
+            mix(source).wrapping_add(destination)
+        }
+    };
+    mix(mix(addresses).wrapping_add(ports))
 }
 
 impl Permutation {
-    fn new(number: u16, weight: u16, (address, port): (Ipv4Addr, u16)) -> Permutation {
-        let name = u64::from(address.to_bits()) << 16 | u64::from(port);
+    fn new(server: u16, weight: u16, (address, port): (IpAddr, u16)) -> Permutation {
+        let name = number(address) << 16 ^ u64::from(port);
         let (offset, skip) = (mix(name), mix(name ^ 0x9e37_79b9_7f4a_7c15));
         Permutation {
-            number,
+            number: server,
             weight,
             next: (offset % SIZE as u64) as u32,
             skip: (skip % (SIZE as u64 - 1)) as u32 + 1,
@@ -73,6 +91,14 @@ impl Permutation {
 }
 
 impl Maglev {
+    /// About how much memory one takes.
+    pub const BYTES: usize = SIZE * size_of::<u16>();
+
+    /// Whether it has no memory yet.
+    pub fn is_absent(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// A table of at most so many servers, with none.
     pub fn new(servers: usize) -> Result<Maglev, NoMemory> {
         let mut table = Maglev::default();
@@ -84,7 +110,7 @@ impl Maglev {
     }
 
     /// Fills the table for servers: the number, weight, address and port of each.
-    pub fn fill(&mut self, servers: impl Iterator<Item = (u16, u16, (Ipv4Addr, u16))>) {
+    pub fn fill(&mut self, servers: impl Iterator<Item = (u16, u16, (IpAddr, u16))>) {
         self.entries.fill(EMPTY);
         self.permutations.clear();
         let servers = servers.filter(|(_, weight, _)| *weight > 0);
@@ -124,7 +150,12 @@ mod tests {
 
     fn table(servers: &[(u16, u16)]) -> Maglev {
         let mut table = Maglev::new(servers.len()).unwrap();
-        let name = |number| (Ipv4Addr::from_bits(0x0a00_0000 + u32::from(number)), 80);
+        let name = |number| {
+            (
+                Ipv4Addr::from_bits(0x0a00_0000 + u32::from(number)).into(),
+                80,
+            )
+        };
         table.fill(servers.iter().map(|(n, weight)| (*n, *weight, name(*n))));
         table
     }
@@ -172,7 +203,7 @@ mod tests {
     fn the_table_does_not_depend_on_the_order_of_arrival() {
         assert!(Maglev::new(3).unwrap().server(7).is_none());
         let mut changed = table(&[(1, 1), (2, 3)]);
-        changed.fill([(9, 2, (Ipv4Addr::LOCALHOST, 1))].into_iter());
+        changed.fill([(9, 2, (Ipv6Addr::LOCALHOST.into(), 1))].into_iter());
         assert!(changed.entries.iter().all(|entry| *entry == 9));
         changed.fill([].into_iter());
         assert_eq!(changed.server(u64::MAX), None);

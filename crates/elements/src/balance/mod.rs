@@ -7,6 +7,8 @@ mod probe;
 mod servers;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests6;
 
 crate::elements! {
     flow_ip_load_balancer: FlowIPLoadBalancer;
@@ -20,7 +22,7 @@ pub use servers::SERVERS_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// Its address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Its port; 0 if it is the port that clients connect to.
     pub port: u16,
     /// Whether it is healthy, as far as is known.

@@ -106,7 +106,7 @@ impl Probe {
     }
 
     /// The server's answer, with its data; `request` is the request's length.
-    pub fn receive(&mut self, segment: &Segment, data: &[u8], request: u32) -> Step {
+    pub fn receive(&mut self, segment: &Segment<IpAddr>, data: &[u8], request: u32) -> Step {
         let sent = if self.open { request } else { 1 };
         let behind = segment.acknowledgment.wrapping_sub(self.sequence);
         if segment.has(TcpFlags::RST) {
@@ -178,10 +178,15 @@ mod tests {
     const ACK: TcpFlags = TcpFlags::ACK;
     const REQUEST: u32 = 50;
 
-    fn segment(flags: TcpFlags, sequence: u32, acknowledgment: u32, payload: u32) -> Segment {
+    fn segment(
+        flags: TcpFlags,
+        sequence: u32,
+        acknowledgment: u32,
+        payload: u32,
+    ) -> Segment<IpAddr> {
         Segment {
-            source: (Ipv4Addr::LOCALHOST, 80),
-            destination: (Ipv4Addr::LOCALHOST, 1),
+            source: (Ipv4Addr::LOCALHOST.into(), 80),
+            destination: (Ipv4Addr::LOCALHOST.into(), 1),
             flags,
             sequence,
             acknowledgment,

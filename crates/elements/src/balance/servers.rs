@@ -1,10 +1,13 @@
 //! The servers of a balancer, and which one a new connection goes to.
 
+use core::net::SocketAddr;
+
+use router::memory::{RESERVE, spare};
+
 use super::Checked;
 use super::maglev::{Maglev, hash};
+use crate::flow::ip6::AnyKey;
 use crate::prelude::*;
-use crate::rewriter::index::NoMemory;
-use crate::rewriter::key::FlowKey;
 
 /// Most servers: a hundredth of Maglev's entries, so that their shares differ by 1 % at most.
 pub const SERVERS_MAX: usize = 512;
@@ -25,7 +28,7 @@ pub enum Admin {
 /// A server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Its port; 0 if it is the port that clients connect to.
     pub port: u16,
     pub weight: u16,
@@ -37,7 +40,10 @@ pub struct Server {
     pub packets: u64,
 }
 
-/// A server as it is written: `ADDRESS[:PORT] [WEIGHT]`.
+/// What a server is written as.
+pub const SYNTAX: &str = "write ADDRESS[:PORT] [WEIGHT], as in 10.0.0.11:8080 2 or [2001:db8::11]:8080 2, with a weight up to 256";
+
+/// A server as it is [written](SYNTAX).
 pub fn parse(text: &str) -> Option<Server> {
     let words = click::config::split_space(text);
     let (name, weight) = match &words[..] {
@@ -45,12 +51,22 @@ pub fn parse(text: &str) -> Option<Server> {
         [name, weight] => (name, weight.parse().ok().filter(|it| *it <= WEIGHT_MAX)?),
         _ => return None,
     };
-    let (address, port) = match name.split_once(':') {
-        Some((address, port)) => (address, port.parse().ok().filter(|port| *port > 0)?),
-        None => (name.as_str(), 0),
+    let (address, port) = match name.parse::<SocketAddr>() {
+        Ok(end) if end.port() > 0 => (end.ip(), end.port()),
+        Ok(_) => return None,
+        Err(_) => {
+            let bare = name
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'));
+            let address: IpAddr = bare.unwrap_or(name).parse().ok()?;
+            if bare.is_some() && address.is_ipv4() {
+                return None;
+            }
+            (address, 0)
+        }
     };
     Some(Server {
-        address: address.parse().ok()?,
+        address,
         port,
         weight,
         admin: Admin::Active,
@@ -80,7 +96,7 @@ impl core::fmt::Display for Server {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self.port {
             0 => write!(f, "{}", self.address),
-            port => write!(f, "{}:{port}", self.address),
+            port => SocketAddr::new(self.address, port).fmt(f),
         }
     }
 }
@@ -89,22 +105,45 @@ impl core::fmt::Display for Server {
 #[derive(Default)]
 pub struct Pool {
     servers: Vec<Server>,
-    table: Maglev,
-    /// Whether the table is yet to be filled.
+    /// For connections over IPv4 and over IPv6, which has memory once there was a server of IPv6.
+    tables: [Maglev; 2],
+    /// Whether the tables are yet to be filled.
     is_stale: bool,
+}
+
+/// Why there is no room for a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// There are [`SERVERS_MAX`].
+    Servers,
+    /// The memory is used up.
+    Memory,
+}
+
+impl core::fmt::Display for Full {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Full::Servers => write!(
+                f,
+                "there are {SERVERS_MAX} servers, the most; remove one first"
+            ),
+            Full::Memory => {
+                f.write_str("out of memory for servers; give a guest more, as in --memory 32M")
+            }
+        }
+    }
 }
 
 impl Pool {
     /// No servers yet.
-    pub fn new() -> Result<Pool, NoMemory> {
+    pub fn new() -> Result<Pool, Full> {
         let mut servers = Vec::new();
-        servers
-            .try_reserve_exact(SERVERS_MAX)
-            .map_err(|_| NoMemory)?;
-        let table = Maglev::new(SERVERS_MAX)?;
+        let reserved = servers.try_reserve_exact(SERVERS_MAX);
+        reserved.map_err(|_| Full::Memory)?;
+        let table = Maglev::new(SERVERS_MAX).map_err(|_| Full::Memory)?;
         Ok(Pool {
             servers,
-            table,
+            tables: [table, Maglev::default()],
             is_stale: false,
         })
     }
@@ -117,33 +156,32 @@ impl Pool {
         self.servers.iter().position(|it| it.is(server))
     }
 
-    /// Adds a server, or has one that is there take new connections, by this weight; returns its number.
-    /// `None` if there is no room.
-    pub fn add(&mut self, server: Server) -> Option<u16> {
+    /// Adds a server, or has one that is there take new connections, by this weight.
+    pub fn add(&mut self, server: Server) -> Result<(), Full> {
+        let [_, table6] = &mut self.tables;
+        if server.address.is_ipv6() && table6.is_absent() {
+            if !spare(Maglev::BYTES + RESERVE) {
+                return Err(Full::Memory);
+            }
+            *table6 = Maglev::new(SERVERS_MAX).map_err(|_| Full::Memory)?;
+        }
         let unused = |it: &Server| it.admin == Admin::Removed && it.connections == 0;
-        let number = match self.find(&server) {
+        match self.find(&server) {
             Some(number) => {
                 let known = &mut self.servers[number];
                 if known.admin == Admin::Removed {
                     known.healthy = true;
                 }
                 (known.admin, known.weight) = (server.admin, server.weight);
-                number
             }
             None => match self.servers.iter().position(unused) {
-                Some(number) => {
-                    self.servers[number] = server;
-                    number
-                }
-                None if self.servers.len() < SERVERS_MAX => {
-                    self.servers.push(server);
-                    self.servers.len() - 1
-                }
-                None => return None,
+                Some(number) => self.servers[number] = server,
+                None if self.servers.len() < SERVERS_MAX => self.servers.push(server),
+                None => return Err(Full::Servers),
             },
-        };
+        }
         self.is_stale = true;
-        Some(number as u16)
+        Ok(())
     }
 
     /// Sets a server's state; false if there is no such server.
@@ -177,21 +215,30 @@ impl Pool {
     }
 
     fn fill(&mut self) {
-        let all = (0..).zip(&self.servers);
         let takes = |server: &Server| server.admin == Admin::Active && server.healthy;
-        let active = all.filter(|(_, server)| takes(server));
-        self.table.fill(active.map(|(number, server)| {
-            let name = (server.address, server.port);
-            (number, server.weight, name)
-        }));
+        for (table, is_ipv6) in self.tables.iter_mut().zip([false, true]) {
+            let all = (0..).zip(&self.servers);
+            let own = all.filter(|(_, it)| takes(it) && it.address.is_ipv6() == is_ipv6);
+            if !table.is_absent() {
+                table.fill(own.map(|(number, server)| {
+                    let name = (server.address, server.port);
+                    (number, server.weight, name)
+                }));
+            }
+        }
     }
 
-    /// The server of a new connection.
-    pub fn choose(&mut self, protocol: IpProtocol, key: FlowKey) -> Option<u16> {
+    /// The server of a new connection, which is of the connection's version of IP.
+    pub fn choose(&mut self, protocol: IpProtocol, key: AnyKey) -> Option<u16> {
         if core::mem::take(&mut self.is_stale) {
             self.fill();
         }
-        self.table.server(hash(protocol, key))
+        let [table4, table6] = &self.tables;
+        let table = match key {
+            AnyKey::V4(_) => table4,
+            AnyKey::V6(_) => table6,
+        };
+        table.server(hash(protocol, key))
     }
 
     /// Takes over the health of servers, and whether they are drained; then tells, for each number of

@@ -1,11 +1,11 @@
-use crate::local::segment::{Segment, Style, make};
+use crate::local::segment::{Segment, Style, make_any};
 use crate::prelude::*;
 
 /// Answers TCP segments of connections that do not exist with a reset.
 ///
 /// The reset is the one that the receiver of the segment would send (RFC 9293, section 3.10.7.1), so that
 /// the sender's connection ends at once. Resets are not answered. The destination annotation is the
-/// sender's address. Packets must have their IP header marked.
+/// sender's address. Packets, of IPv4 or IPv6, must have their IP header marked.
 ///
 /// # Example
 /// ```click
@@ -21,7 +21,7 @@ pub struct TCPReset;
 
 impl Element for TCPReset {
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let Some(segment) = Segment::of(packet) else {
+        let Some((segment, _)) = Segment::of_any(packet) else {
             return Verdict::To(1);
         };
         if segment.has(TcpFlags::RST) {
@@ -45,7 +45,7 @@ impl Element for TCPReset {
             window: 0,
             ..Style::CONTROL
         };
-        let Some(reset) = make(cx, &reset, &style, &[]) else {
+        let Some(reset) = make_any(cx, &reset, &style, &[]) else {
             return Verdict::Drop;
         };
         let answered = core::mem::replace(packet, reset);

@@ -7,7 +7,6 @@ use super::{FlowManager, FlowUser, Tracker};
 use crate::prelude::*;
 use crate::rewriter::flow::Direction;
 use crate::rewriter::headers::is_ip6;
-use crate::rewriter::key::FlowKey;
 
 /// Most connections, for which memory is allocated at once: some 400 MB.
 const CAPACITY_MAX: u32 = 1 << 22;
@@ -462,7 +461,7 @@ impl Tracker for ConnectionTracker {
         Some((protocol, self.table.key(flow, Direction::Forward)?))
     }
 
-    fn set_reply(&mut self, flow: u32, key: FlowKey) -> bool {
+    fn set_reply(&mut self, flow: u32, key: AnyKey) -> bool {
         self.table.set_reply(flow, key)
     }
 

@@ -377,22 +377,38 @@ impl Connections {
         }
     }
 
-    /// Gives the replies of an IPv4 connection another key; false if another connection has it.
-    pub fn set_reply(&mut self, number: u32, key: FlowKey) -> bool {
+    /// Gives the replies of a connection another key, of its version of IP; false if another connection has it, or
+    /// there is no memory.
+    pub fn set_reply(&mut self, number: u32, key: AnyKey) -> bool {
         let Some(connection) = self.get(number).copied() else {
             return false;
         };
-        if connection.is_ip6() {
+        let (key, pair) = match key {
+            AnyKey::V4(key) => (key, None),
+            AnyKey::V6(key) => {
+                let short = self.addresses.key(key.addresses, key.ports);
+                (short, Some(key.addresses))
+            }
+        };
+        if connection.is_ip6() != pair.is_some() {
             return false;
         }
         let protocol = connection.protocol().0;
-        let hash = self.hash(protocol, key);
-        let found = self.find(protocol, key, hash);
+        let hash = self.index.hash(connection.kind, key);
+        let found = match pair {
+            None => self.find(protocol, key, hash),
+            Some(pair) => self.find6(protocol, key, hash, pair),
+        };
         if found.is_some() {
             return found == Some((number, Direction::Reply));
         }
+        if pair.is_some_and(|pair| !self.addresses.set_reply(number, pair)) {
+            return false;
+        }
         let entry = Entry::new(number, Direction::Reply).0;
-        let old = self.hash(protocol, connection.key(Direction::Reply));
+        let old = self
+            .index
+            .hash(connection.kind, connection.key(Direction::Reply));
         self.index.remove(old, entry);
         self.index.insert(hash, entry);
         if let Some(connection) = self.connections.get_mut(number as usize) {
@@ -414,8 +430,10 @@ impl Connections {
                 break;
             }
             let pair = old.addresses.get(number, Direction::Forward);
-            let has_place =
-                !connection.is_ip6() || pair.is_some_and(|pair| self.addresses.set(number, pair));
+            let reply = old.addresses.reply(number);
+            let has_place = !connection.is_ip6()
+                || pair.is_some_and(|pair| self.addresses.set(number, pair))
+                    && reply.is_none_or(|pair| self.addresses.set_reply(number, pair));
             let slot = self.connections.get_mut(number as usize);
             let Some(slot) = slot.filter(|_| has_place) else {
                 continue;
@@ -619,15 +637,18 @@ mod tests {
         let hash = table.hash(17, key(1));
         let number = table.add(17, key(1), hash, 20, |_| {}).unwrap();
         let other = key(9).reverse();
-        assert!(table.set_reply(number, other) && table.set_reply(number, other));
+        assert!(
+            table.set_reply(number, AnyKey::V4(other))
+                && table.set_reply(number, AnyKey::V4(other))
+        );
         let find = |table: &Connections, key| table.find(17, key, table.hash(17, key));
         assert_eq!(find(&table, key(1).reverse()), None);
         assert_eq!(find(&table, other), Some((number, Direction::Reply)));
         let hash = table.hash(17, key(2));
         let second = table.add(17, key(2), hash, 20, |_| {}).unwrap();
-        assert!(!table.set_reply(second, other));
+        assert!(!table.set_reply(second, AnyKey::V4(other)));
         table.end(number);
         assert_eq!(find(&table, other), None);
-        assert!(table.set_reply(second, other));
+        assert!(table.set_reply(second, AnyKey::V4(other)));
     }
 }

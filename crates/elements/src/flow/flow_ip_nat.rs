@@ -1,4 +1,5 @@
 use super::ftp::Announced;
+use super::ip6::AnyKey;
 use super::mappings::{Endpoint, Mappings};
 use super::translation::Translation;
 use super::{FlowStates, FlowUser, Tracker};
@@ -306,7 +307,7 @@ impl FlowIPNAT {
             state.held = opened.held.map(|held| held.map_or(0, |number| number + 1));
             let has_port = protocol != IpProtocol::TCP && protocol != IpProtocol::UDP
                 || rewritten.source_port() != 0;
-            let reply = rewritten.reverse();
+            let reply = AnyKey::V4(rewritten.reverse());
             let set = has_port
                 && cx.reach(tracker, |tracker, _| tracker.set_reply(flow, reply)) == Some(true);
             if set {

@@ -121,7 +121,32 @@ pub struct Addresses {
     /// Secrets that make keys unpredictable; set only while there are none.
     pub seeds: [u64; 2],
     /// Source and destination of the packets of the side that opened the connection.
-    chunks: Vec<Vec<[[u8; 16]; 2]>>,
+    chunks: Chunks,
+    /// Those of the packets that answer, where they are others; there is room for them from the first on.
+    replies: Chunks,
+}
+
+/// A source and a destination for each connection.
+type Chunks = Vec<Vec<[[u8; 16]; 2]>>;
+
+/// What stands for addresses that are not others.
+const NO_PAIR: [[u8; 16]; 2] = [[0; 16]; 2];
+
+/// Notes a pair of addresses; false if there is no memory.
+fn note(chunks: &mut Chunks, number: u32, pair: Pair) -> bool {
+    let number = number as usize;
+    let Some(chunk) = chunks.get_mut(number / CHUNK) else {
+        return false;
+    };
+    if chunk.is_empty() {
+        let bytes = size_of::<Pair>() * CHUNK;
+        if !spare(bytes + RESERVE) || chunk.try_reserve_exact(CHUNK).is_err() {
+            return false;
+        }
+        chunk.resize(CHUNK, NO_PAIR);
+    }
+    chunk[number % CHUNK] = pair.map(|address| address.octets());
+    true
 }
 
 impl Addresses {
@@ -149,7 +174,7 @@ impl Addresses {
 
     /// The key of packets with a pair of addresses, and ports.
     #[inline]
-    fn key(&self, [source, destination]: Pair, ports: u32) -> FlowKey {
+    pub fn key(&self, [source, destination]: Pair, ports: u32) -> FlowKey {
         let (source, destination) = (self.number(source), self.number(destination));
         FlowKey {
             addresses: u64::from(source) << 32 | u64::from(destination),
@@ -157,26 +182,43 @@ impl Addresses {
         }
     }
 
-    /// Notes a connection's addresses; false if there is no memory.
+    /// Notes a new connection's addresses; false if there is no memory.
     pub fn set(&mut self, number: u32, pair: Pair) -> bool {
-        let number = number as usize;
-        let Some(chunk) = self.chunks.get_mut(number / CHUNK) else {
-            return false;
-        };
-        if chunk.is_empty() {
-            let bytes = size_of::<Pair>() * CHUNK;
-            if !spare(bytes + RESERVE) || chunk.try_reserve_exact(CHUNK).is_err() {
+        let chunk = self.replies.get_mut(number as usize / CHUNK);
+        if let Some(reply) = chunk.and_then(|chunk| chunk.get_mut(number as usize % CHUNK)) {
+            *reply = NO_PAIR;
+        }
+        note(&mut self.chunks, number, pair)
+    }
+
+    /// Gives the packets that answer other addresses; false if there is no memory.
+    pub fn set_reply(&mut self, number: u32, pair: Pair) -> bool {
+        let (replies, count) = (&mut self.replies, self.chunks.len());
+        if replies.is_empty() {
+            if replies.try_reserve_exact(count).is_err() {
                 return false;
             }
-            chunk.resize(CHUNK, [[0; 16]; 2]);
+            replies.resize_with(count, Vec::new);
         }
-        chunk[number % CHUNK] = pair.map(|address| address.octets());
-        true
+        note(replies, number, pair)
+    }
+
+    /// The addresses of the packets that answer, if they are others.
+    #[inline]
+    pub fn reply(&self, number: u32) -> Option<Pair> {
+        let number = number as usize;
+        let pair = self.replies.get(number / CHUNK)?.get(number % CHUNK)?;
+        (*pair != NO_PAIR).then(|| pair.map(Ipv6Addr::from_octets))
     }
 
     /// The addresses of a connection's packets in a direction.
     #[inline]
     pub fn get(&self, number: u32, direction: Direction) -> Option<Pair> {
+        if direction == Direction::Reply
+            && let Some(pair) = self.reply(number)
+        {
+            return Some(pair);
+        }
         let number = number as usize;
         let pair = self.chunks.get(number / CHUNK)?.get(number % CHUNK)?;
         let [source, destination] = pair.map(Ipv6Addr::from_octets);

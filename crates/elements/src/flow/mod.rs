@@ -14,7 +14,6 @@
 //! the same number.
 
 use crate::prelude::*;
-use crate::rewriter::key::FlowKey;
 
 use ip6::AnyKey;
 use windows::{SegmentNumbers, TcpReceiver};
@@ -39,6 +38,7 @@ mod tracking6_tests;
 #[cfg(test)]
 mod tracking_tests;
 pub(crate) mod translation;
+pub(crate) mod translation6;
 pub(crate) mod upper;
 pub(crate) mod windows;
 
@@ -80,7 +80,7 @@ pub trait Tracker {
 
     /// Has another key tell the packets of a connection that answer; false if that is another
     /// connection's.
-    fn set_reply(&mut self, flow: u32, key: FlowKey) -> bool;
+    fn set_reply(&mut self, flow: u32, key: AnyKey) -> bool;
 
     /// What is known of the receiver of a TCP segment of a connection.
     fn receiver(&self, flow: u32, reply: bool, segment: &SegmentNumbers) -> TcpReceiver;

@@ -51,3 +51,46 @@ pub fn packet(
     write(&mut packet, addresses, ident, number);
     Some(packet)
 }
+
+/// As [`packet`], over IPv6.
+pub fn packet6(
+    cx: &mut Cx<'_>,
+    (source, destination): (Ipv6Addr, Ipv6Addr),
+    ident: u16,
+    number: u16,
+) -> Option<Packet> {
+    const LENGTH: u16 = 8;
+    let mut packet = cx
+        .pool()
+        .packet(packet::HEADROOM, 40 + usize::from(LENGTH))?;
+    let ip = Ipv6Header {
+        traffic_class: 0,
+        flow_label: 0,
+        payload_len: LENGTH,
+        next_header: IpProtocol::ICMPV6,
+        hop_limit: 200,
+        source,
+        destination,
+    };
+    let ([a, b], [c, d]) = (ident.to_be_bytes(), number.to_be_bytes());
+    let echo = Icmpv6Header {
+        icmp_type: Icmpv6Type::ECHO,
+        code: 0,
+        rest: [a, b, c, d],
+    };
+    if let Some((header, message)) = packet.data_mut().split_first_chunk_mut::<40>() {
+        *header = ip.to_bytes();
+        let mut icmp = Icmpv6Packet::new_unchecked(message);
+        echo.emit(&mut icmp);
+        let protocol = IpProtocol::ICMPV6.0;
+        icmp.fill_checksum(pseudo_header_v6(
+            source,
+            destination,
+            protocol,
+            LENGTH.into(),
+        ));
+    }
+    packet.set_dst_ip6(destination);
+    packet.set_network_header(0, 40);
+    Some(packet)
+}

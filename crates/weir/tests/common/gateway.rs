@@ -203,7 +203,6 @@ pub fn command(host: &Namespace, program: &str, arguments: &str) -> String {
     Runner::default().run(command, LIMIT).unwrap()
 }
 
-/// What `ping` says, with options.
 /// Gives the interface of a host an address of IPv6.
 #[track_caller]
 pub fn give6(host: &Namespace, address: &str) {
@@ -211,6 +210,7 @@ pub fn give6(host: &Namespace, address: &str) {
     command(host, "ip", &format!("addr add {address} dev eth0 nodad"));
 }
 
+/// What `ping` says, with options.
 pub fn ping(host: &Namespace, options: &str) -> String {
     let command = host.command("ping", &format!("-n {options}"));
     let output = Runner::default().output(command, LIMIT).unwrap();

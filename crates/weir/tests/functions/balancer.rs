@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use weir::lab::{Namespace, Runner, Service};
 
 use crate::common::{LIMIT, until};
-use crate::gateway::{Gateway, Running, command, plug, reaches};
+use crate::gateway::{Gateway, Running, command, give6, plug, reaches};
 
 /// Servers 1 to 3, and what they serve; server 4 is started by the test that needs it.
 const SERVERS: usize = 4;
@@ -29,6 +29,8 @@ impl Farm {
         let clients = gateway.switch("outside");
         let rack = gateway.switch("servers");
         command(&clients, "ip", "addr add 203.0.113.1/24 dev br0");
+        command(&clients, "sysctl", "-qw net.ipv6.conf.br0.disable_ipv6=0");
+        command(&clients, "ip", "addr add 2001:db8::1/64 dev br0 nodad");
         std::fs::create_dir_all(&gateway.run).unwrap();
         std::fs::write(gateway.run.join("large"), vec![b'x'; LARGE]).unwrap();
         let mut servers = Vec::new();
@@ -36,6 +38,7 @@ impl Farm {
             let server = Namespace::new(&Runner::default()).unwrap();
             let address = format!("10.0.0.{}/24", 10 + number);
             plug(&rack, &format!("s{number}"), &server, "eth0", &address);
+            give6(&server, &format!("{}/64", address6(number)));
             if direct {
                 for setting in ["arp_ignore=1", "arp_announce=2", "rp_filter=0"] {
                     command(
@@ -47,13 +50,18 @@ impl Farm {
                 let address = format!("203.0.113.{}/24", 20 + number);
                 plug(&clients, &format!("d{number}"), &server, "eth1", &address);
                 command(&server, "ip", "addr add 203.0.113.10/32 dev lo");
+                let address = format!("addr add 2001:db8::{}/64 dev eth1 nodad", 20 + number);
+                command(&server, "ip", &address);
+                command(&server, "ip", "addr add 2001:db8::10/128 dev lo");
             } else {
                 command(&server, "ip", "route add default via 10.0.0.1");
+                command(&server, "ip", "route add default via 2001:db8:1::1");
             }
             servers.push(server);
         }
-        let given = "servers=10.0.0.11,10.0.0.12,10.0.0.13";
-        let arguments = [&["-p", given, "-p", "check_interval=1"], arguments].concat();
+        let given = (1..=3).map(|number| format!("10.0.0.{},{}", 10 + number, address6(number)));
+        let given = format!("servers={}", given.collect::<Vec<_>>().join(","));
+        let arguments = [&["-p", &given, "-p", "check_interval=1"], arguments].concat();
         let running = gateway.function("balancer", &arguments);
         let mut farm = Farm {
             gateway,
@@ -67,7 +75,9 @@ impl Farm {
             farm.serve(number);
         }
         assert!(reaches(&farm.clients, "203.0.113.10"));
-        until("no page", || farm.page().is_some());
+        until("no page", || {
+            farm.page().is_some() && farm.page6().is_some()
+        });
         farm
     }
 
@@ -83,6 +93,7 @@ impl Farm {
                 access_log off;
                 server {{
                     listen 80;
+                    listen [::]:80 ipv6only=on;
                     location = / {{ return 200 'server {number}'; }}
                     location = /large {{ root {folder}; limit_rate 400k; }}
                 }}
@@ -96,7 +107,17 @@ impl Farm {
 
     /// The number of the server that answers a client's new connection.
     fn page(&self) -> Option<usize> {
-        let fetch = self.clients.command("curl", "-s -m 5 http://203.0.113.10/");
+        self.page_of("203.0.113.10")
+    }
+
+    /// The same over IPv6.
+    fn page6(&self) -> Option<usize> {
+        self.page_of("[2001:db8::10]")
+    }
+
+    fn page_of(&self, service: &str) -> Option<usize> {
+        let words = format!("-g -s -m 5 http://{service}/");
+        let fetch = self.clients.command("curl", &words);
         let output = Runner::default().output(fetch, LIMIT).unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         text.strip_prefix("server ")?.parse().ok()
@@ -104,7 +125,16 @@ impl Farm {
 
     /// The servers that answer so many connections.
     fn answering(&self, connections: usize) -> Vec<usize> {
-        let mut numbers: Vec<_> = (0..connections).filter_map(|_| self.page()).collect();
+        Farm::all(connections, || self.page())
+    }
+
+    /// The same over IPv6.
+    fn answering6(&self, connections: usize) -> Vec<usize> {
+        Farm::all(connections, || self.page6())
+    }
+
+    fn all(connections: usize, mut page: impl FnMut() -> Option<usize>) -> Vec<usize> {
+        let mut numbers: Vec<_> = (0..connections).filter_map(|_| page()).collect();
         assert_eq!(numbers.len(), connections, "{numbers:?}");
         numbers.sort_unstable();
         numbers.dedup();
@@ -113,20 +143,45 @@ impl Farm {
 
     /// What the balancer says of a server, by words.
     fn server(&self, number: usize) -> Vec<String> {
+        self.line(&format!("10.0.0.{}", 10 + number))
+    }
+
+    /// What it says of the server's IPv6 address.
+    fn server6(&self, number: usize) -> Vec<String> {
+        self.line(&address6(number))
+    }
+
+    fn line(&self, server: &str) -> Vec<String> {
         let said = self.gateway.weir(&["read", "balancer", "balancer.servers"]);
-        let address = format!("10.0.0.{} ", 10 + number);
-        let line = said.lines().find(|line| line.starts_with(&address));
+        let begins = format!("{server} ");
+        let line = said.lines().find(|line| line.starts_with(&begins));
         let line = line.unwrap_or_default();
         line.split(' ').map(String::from).collect()
     }
 
     /// Begins to fetch the large file; it takes some 7 s.
     fn fetch(&self) -> Child {
+        self.fetch_of("203.0.113.10")
+    }
+
+    /// The same over IPv6.
+    fn fetch6(&self) -> Child {
+        self.fetch_of("[2001:db8::10]")
+    }
+
+    fn fetch_of(&self, service: &str) -> Child {
         // One that stands still for six seconds has failed.
-        let words = "-s -m 60 -y 6 -Y 1 -o /dev/null -w %{size_download} http://203.0.113.10/large";
-        let mut curl = self.clients.command("curl", words);
+        let words = format!(
+            "-g -s -m 60 -y 6 -Y 1 -o /dev/null -w %{{size_download}} http://{service}/large"
+        );
+        let mut curl = self.clients.command("curl", &words);
         curl.stdout(Stdio::piped()).spawn().unwrap()
     }
+}
+
+/// A server's IPv6 address.
+fn address6(number: usize) -> String {
+    format!("2001:db8:1::{}", 10 + number)
 }
 
 /// Whether the whole file came.
@@ -223,4 +278,49 @@ fn servers_reply_directly() {
         .gateway
         .weir(&["read", "balancer", "connections.table"]);
     assert!(table.contains("6 fin (203.0.113.1, "), "{table}");
+    assert_eq!(farm.answering6(40), [1, 2, 3]);
+    let downloads: Vec<_> = (0..4).map(|_| farm.fetch6()).collect();
+    assert!(downloads.into_iter().all(is_whole));
+    let table = farm
+        .gateway
+        .weir(&["read", "balancer", "connections.table"]);
+    assert!(table.contains("6 fin (2001:db8::1, "), "{table}");
+}
+
+#[test]
+fn connections_over_ipv6_are_distributed_and_servers_are_checked() {
+    let mut farm = Farm::new(false, &["-p", "fall=2", "-p", "check=http"]);
+    assert_eq!(farm.answering6(40), [1, 2, 3]);
+    assert!(reaches(&farm.clients, "2001:db8::10"));
+    assert!(reaches(&farm.servers[0], "2001:db8:1::1"));
+    // A page of many segments comes whole, beside others.
+    let downloads: Vec<_> = (0..6).map(|_| farm.fetch6()).collect();
+    farm.gateway
+        .weir(&["write", "balancer", "balancer.drain", &address6(1)]);
+    assert_eq!(farm.answering6(30), [2, 3]);
+    assert!(downloads.into_iter().all(is_whole));
+    // A server of both versions that refuses connections is down for both.
+    farm.web[2] = None;
+    until("the server is not missed", || {
+        farm.server6(3)[1] == "down" && farm.server(3)[1] == "down"
+    });
+    assert_eq!(
+        (farm.answering6(20), farm.answering(30)),
+        (vec![2], vec![1, 2])
+    );
+    let table = farm.gateway.weir(&["read", "balancer", "health.table"]);
+    let down = format!("[{}]:80 down connection refused", address6(3));
+    assert!(table.contains(&down), "{table}");
+    // Without a server, clients are told at once.
+    farm.gateway
+        .weir(&["write", "balancer", "balancer.remove", &address6(2)]);
+    assert_eq!(farm.page6(), None);
+    let fetch = "-g -s -S -m 5 http://[2001:db8::10]/";
+    let fetch = farm.clients.command("curl", fetch);
+    let output = Runner::default().output(fetch, LIMIT).unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && !said.contains("timed out"),
+        "{said}"
+    );
 }
