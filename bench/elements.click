@@ -5,7 +5,7 @@
 // belongs to every row. A test holds that each class of the library has a row or a reason.
 //
 // The benchmark defines the number of packets, $N, and captures of UDP, TCP and ping frames of many
-// flows, $UDPFLOWS, $TCPFLOWS and $PINGFLOWS: a row that reads one is measured with 1, 1 K and 100 K
+// flows, $UDPFLOWS, $UDP6FLOWS, $TCPFLOWS and $PINGFLOWS: a row that reads one is measured with 1, 1 K and 100 K
 // flows. $FRAMES and $SEGMENTS are captures of $N frames and of $N segments of one connection,
 // $SUMMARY and $NETFLOW files with $N lines. `out` is a Discard, `drain` a Drain, in a row that uses them.
 //
@@ -687,12 +687,19 @@ d :: FlowContextDispatcher(9/06 0, - 1); Source($UDP) -> Strip(14) -> CTXManager
 == ConnectionTracker
 t :: ConnectionTracker(CAPACITY 262144);
 r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> t -> r
+== ConnectionTracker, IPv6
+t :: ConnectionTracker(CAPACITY 262144);
+r :: Ring($UDP6FLOWS) -> MarkIP6Header(14) -> t -> r
 == FlowIPManager
 r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> FlowIPManager(CAPACITY 262144) -> r
 == FlowIPLoadBalancer
 t :: ConnectionTracker(CAPACITY 262144); b :: FlowIPLoadBalancer(10.0.0.11, 10.0.0.12 2, 10.0.0.13);
 r :: Ring($UDPFLOWS) -> u :: Tee; u[0] -> r;
 u[1] -> Strip(14) -> MarkIPHeader -> t -> b -> out; Idle -> [1]t; t[1] -> [1]b; b[1] -> out; b[2] -> out
+== FlowIPLoadBalancer, IPv6
+t :: ConnectionTracker(CAPACITY 262144); b :: FlowIPLoadBalancer(fd00::11, fd00::12 2, fd00::13);
+r :: Ring($UDP6FLOWS) -> u :: Tee; u[0] -> r;
+u[1] -> Strip(14) -> MarkIP6Header -> t -> b -> out; Idle -> [1]t; t[1] -> [1]b; b[1] -> out; b[2] -> out
 == CarrierGradeNAT
 n :: CarrierGradeNAT(198.51.100.16/28, SUBSCRIBERS 1000);
 r :: Ring($UDPFLOWS) -> u :: Tee; u[0] -> r;
@@ -716,6 +723,10 @@ r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> FlowIPManager(CAPACITY 262144) -> Fl
 t :: ConnectionTracker(CAPACITY 262144);
 f :: FlowFirewall("allow from inside udp dst port 53", SIDES inside outside);
 r :: Ring($UDPFLOWS) -> MarkIPHeader(14) -> t -> f -> r; Idle -> [1]t; t[1] -> [1]f; f[1] -> out
+== FlowFirewall, IPv6
+t :: ConnectionTracker(CAPACITY 262144);
+f :: FlowFirewall("allow from inside udp dst port 53", SIDES inside outside);
+r :: Ring($UDP6FLOWS) -> MarkIP6Header(14) -> t -> f -> r; Idle -> [1]t; t[1] -> [1]f; f[1] -> out
 == FlowIPNAT
 t :: ConnectionTracker(CAPACITY 262144); n :: FlowIPNAT(198.51.100.2);
 r :: Ring($UDPFLOWS) -> u :: Tee; u[0] -> r;

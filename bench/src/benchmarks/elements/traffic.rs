@@ -12,8 +12,16 @@ pub fn folder() -> PathBuf {
     std::env::temp_dir().join(format!("weir-elements-{}", std::process::id()))
 }
 
-/// Captures of flows: their names in configurations, and the IP protocol.
-const FLOWS: [(&str, u8); 3] = [("UDPFLOWS", 17), ("TCPFLOWS", 6), ("PINGFLOWS", 1)];
+/// The frame of a flow's number, of so many flows.
+type OfFlow = fn(usize, usize) -> Vec<u8>;
+
+/// Captures of flows: their names in configurations, and the frames.
+const FLOWS: [(&str, OfFlow); 4] = [
+    ("UDPFLOWS", |i, flows| frame(i, flows, 17)),
+    ("UDP6FLOWS", frame6),
+    ("TCPFLOWS", |i, flows| frame(i, flows, 6)),
+    ("PINGFLOWS", |i, flows| frame(i, flows, 1)),
+];
 
 /// Files with as many packets as a run takes: their names in configurations, what stands before
 /// the packets, and one packet.
@@ -73,6 +81,20 @@ fn frame(i: usize, flows: usize, protocol: u8) -> Vec<u8> {
     frame
 }
 
+/// The frame of a UDP flow over IPv6, whose addresses end in those of the flow over IPv4.
+fn frame6(i: usize, flows: usize) -> Vec<u8> {
+    let frame = frame(i, flows, 17);
+    let mut frame6 = frame[..12].to_vec();
+    frame6.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 17, 64]);
+    for address in [&frame[26..30], &frame[30..34]] {
+        frame6.extend([0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0]);
+        frame6.extend(address);
+    }
+    frame6.extend(&frame[34..38]);
+    frame6.extend([0, 8, 0, 0]);
+    frame6
+}
+
 /// The segment number `i` of a TCP connection, with 6 bytes.
 fn segment(i: usize) -> Vec<u8> {
     let mut frame = frame(0, 1, 6);
@@ -115,11 +137,11 @@ impl Traffic {
         let mut values = vec![("N", packets.to_string())];
         let needed = |name: &str| row.mentions(&format!("${name}"));
         if let Some((flows, _)) = self.flows {
-            for (name, protocol) in FLOWS.into_iter().filter(|(name, _)| needed(name)) {
+            for (name, frame) in FLOWS.into_iter().filter(|(name, _)| needed(name)) {
                 let path = folder().join(format!("{name}-{flows}.pcap"));
                 if !path.exists() {
                     // Few packets, so that they stay in the caches, unless there are more flows.
-                    let frames = (0..flows.max(1024)).map(|i| frame(i % flows, flows, protocol));
+                    let frames = (0..flows.max(1024)).map(|i| frame(i % flows, flows));
                     capture(&path, frames)?;
                 }
                 values.push((name, path.display().to_string()));
