@@ -472,6 +472,12 @@ r :: Ring($UDPFLOWS) -> Strip(14) -> MarkIPHeader -> n -> IPMirror -> [0]n; n[1]
 == IPClassifier
 c :: IPClassifier(dst tcp port www or https, icmp type echo, src net 10.0.0.0/8, -);
 IP($UDP) -> c; c[0] -> out; c[1] -> out; c[2] -> out; c[3] -> out
+== DualStackClassifier (Weir)
+c :: DualStackClassifier(dst tcp port www or https, icmp type echo, src net 10.0.0.0/8, -);
+IP($UDP) -> c; c[0] -> out; c[1] -> out; c[2] -> out; c[3] -> out
+== DualStackClassifier, IPv6 (Weir)
+c :: DualStackClassifier(dst tcp port www or https, icmp6 type echo, src net 2001:db8::/32, -);
+IP6($UDP6) -> c; c[0] -> out; c[1] -> out; c[2] -> out; c[3] -> out
 == IPEncap
 Source($UDP) -> Strip(14) -> IPEncap(ipip, 18.26.4.24, 140.247.60.147) -> out
 == IPFilter

@@ -168,13 +168,16 @@ request[1] -> ICMPPingResponder -> GetIPAddress(16) -> next;
 request[3] -> Discard;
 in_ttl[1] -> ICMPError($address, timeexceeded) -> next;
 
-// The same over IPv6: no source is a group, and a connection is the service's.
+// The same over IPv6. No source is a group.
 outside[1] -> sane :: Classifier(8/ff, -) -> Discard;
-sane[1] -> GetIP6Address(24) -> to6 :: LookupIP6Route($address6/128 0, ::/0 1);
-to6[0] -> request6 :: Classifier(6/3a 40/80, -);
-request6[0] -> ICMP6PingResponder -> next6;
-request6[1] -> in_hops :: DecIP6HLIM -> [1] connections [1] -> [0] service6 :: FlowFirewall("allow $service") -> to_servers;
-to6[1] -> Discard;
+sane[1] -> request6 :: DualStackClassifier(
+	dst host $address6 and ($service),
+	dst host $address6 and icmp6 type echo,
+	dst host $address6 and icmp6,
+	-);
+request6[0], request6[2] -> in_hops :: DecIP6HLIM -> [1] connections [1] -> to_servers;
+request6[1] -> ICMP6PingResponder -> next6;
+request6[3] -> Discard;
 in_hops[1] -> ICMP6Error($address6, 3, 0) -> next6;
 
 // From servers: answers to checks, pings, and replies.
@@ -190,11 +193,13 @@ reply[2] -> out_ttl :: DecIPTTL -> [2] connections [2] -> from_servers :: Null -
 out_ttl[1] -> ICMPError($servers_ip, timeexceeded) -> GetIPAddress(16) -> [0] servers;
 
 servers[1] -> sane_reply :: Classifier(8/ff, -) -> Discard;
-sane_reply[1] -> GetIP6Address(24) -> reply6 :: LookupIP6Route($servers_ip6/128 0, ::/0 1);
-reply6[0] -> own6 :: Classifier(6/3a 40/80, -);
-own6[0] -> ICMP6PingResponder -> [1] servers;
-own6[1] -> health;
-reply6[1] -> out_hops :: DecIP6HLIM -> [3] connections [3] -> from_servers;
+sane_reply[1] -> reply6 :: DualStackClassifier(
+	dst host $servers_ip6 and icmp6 type echo,
+	dst host $servers_ip6,
+	-);
+reply6[0] -> ICMP6PingResponder -> [1] servers;
+reply6[1] -> health;
+reply6[2] -> out_hops :: DecIP6HLIM -> [3] connections [3] -> from_servers;
 out_hops[1] -> ICMP6Error($servers_ip6, 3, 0) -> [1] servers;
 
 // Each version has its own way on.

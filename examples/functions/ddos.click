@@ -28,8 +28,13 @@
 // and one that keeps to it is limited wrongly once in 70 000, if 1000 others are beyond theirs. A flood of made-up
 // sources with more than 16384 times a limit in a second limits all: with the default, 16 million SYNs a second, 160
 // million UDP packets, 1.6 million ICMP packets.
-// TCP fragments are dropped. Frames other than IPv4 and ARP are not protected, such as IPv6 and frames with a VLAN tag:
-// with `others=drop`, they do not pass.
+// TCP fragments are dropped over IPv4.
+//
+// Over IPv6, a source is a network of 64 bits, and has the same limits. Its SYNs are limited, and not answered here:
+// further segments, and neighbor discovery, pass.
+//
+// Frames of other protocols are not protected, and neither are those with a VLAN tag: with `others=drop`, they do not
+// pass.
 //
 // # Handlers
 //
@@ -57,7 +62,7 @@ define($icmp_rate 100);
 // text: addresses and prefixes outside that have no limits, and whose connections are not proxied, with `or` between.
 define($allow 255.255.255.255);
 
-// one of allow, drop: whether frames other than IPv4 and ARP pass, which are not protected.
+// one of allow, drop: whether frames other than IPv4, IPv6 and ARP pass, which are not protected.
 define($others allow);
 
 // number from 1 to 4194304: most connections.
@@ -85,26 +90,31 @@ proxy :: SYNProxy(CAPACITY $connections, MSS $mss, SCALE $scale, SACK $sack, TIM
 proxy[0] -> to_inside;
 proxy[1] -> to_outside;
 
-FromNetfront(outside) -> arrived :: Counter -> in :: Classifier(12/0800, 12/0806, -);
-in[0] -> CheckIPHeader(14) -> from_outside :: IPClassifier(
+FromNetfront(outside) -> arrived :: Counter -> in :: Classifier(12/0800, 12/0806, 12/86dd 20/3aff, 12/86dd, -);
+in[0] -> CheckIPHeader(14) -> from_outside :: DualStackClassifier(
 	src $allow,
 	tcp opt syn and not tcp opt ack,
 	tcp,
 	udp,
-	icmp,
+	icmp or (icmp6 and ip vers 6),
 	-);
-in[1] -> to_inside;
-in[2] -> IPFilter($others all) -> to_inside;
+in[1], in[2] -> to_inside;
+in[3] -> CheckIP6Header(OFFSET 14) -> from_outside;
+in[4] -> IPFilter($others all) -> to_inside;
+// The proxy knows IPv4 alone.
+proxied :: Classifier(12/0800, -);
+proxied[0] -> [0] proxy;
+proxied[1] -> to_inside;
 from_outside[0] -> allowed :: Counter -> to_inside;
-from_outside[1] -> syns :: SourceLimiter($syn_rate) -> [0] proxy;
-from_outside[2] -> [0] proxy;
+from_outside[1] -> syns :: SourceLimiter($syn_rate) -> proxied;
+from_outside[2] -> proxied;
 from_outside[3] -> udp :: SourceLimiter($udp_rate) -> to_inside;
-from_outside[4] -> icmp :: SourceLimiter($icmp_rate) -> [0] proxy;
+from_outside[4] -> icmp :: SourceLimiter($icmp_rate) -> proxied;
 from_outside[5] -> passed :: Counter -> to_inside;
 
-FromNetfront(inside) -> out :: Classifier(12/0800, 12/0806, -);
-out[0] -> CheckIPHeader(14) -> from_inside :: IPClassifier(dst $allow, tcp or icmp, -);
-out[1] -> to_outside;
-out[2] -> IPFilter($others all) -> to_outside;
+FromNetfront(inside) -> out :: Classifier(12/0800, 12/0806, 12/86dd, -);
+out[0] -> CheckIPHeader(14) -> from_inside :: DualStackClassifier(dst $allow, tcp or icmp, -);
+out[1], out[2] -> to_outside;
+out[3] -> IPFilter($others all) -> to_outside;
 from_inside[0], from_inside[2] -> to_outside;
 from_inside[1] -> [1] proxy;

@@ -4,8 +4,8 @@
 // link's rate, so that the queue is here, where it has classes, and not in a modem, which has none. What
 // comes back passes unchanged. There are four classes: `urgent`, which always goes first, `first`,
 // `second`, and `rest`. While they wait, the last three share the link by their shares; what one does not use
-// the others get, up to their ceilings. CoDel keeps the delay of each queue at 5 ms (RFC 8289). Frames other than
-// IPv4 are urgent: ARP and the like are little, and needed.
+// the others get, up to their ceilings. CoDel keeps the delay of each queue at 5 ms (RFC 8289). Neighbor
+// discovery, and frames of neither version of IP, are urgent: ARP and the like are little, and needed.
 //
 //   weir run shaper -p rate=20Mbps --link inside=dev:eth1 --link outside=dev:eth2
 //   weir run shaper -p 'first=ip dscp 34 or src net 10.1.0.0/16' -p first_share=5 --link inside=dev:eth1 --link outside=dev:eth2
@@ -27,7 +27,7 @@
 define($rate 8Mbps);
 
 // text: urgent packets, as a pattern of IPFilter: by `ip dscp`, `src net`, `dst net`, `port`.
-define($urgent ip dscp 46 or udp port 5060 or icmp);
+define($urgent ip dscp 46 or udp port 5060 or icmp or icmp6);
 
 // text: the most that urgent packets get.
 define($urgent_ceiling 4Mbps);
@@ -56,10 +56,11 @@ define($rest_share 1);
 // text: the most that they get.
 define($rest_ceiling 10Gbps);
 
-FromNetfront(inside) -> kind :: Classifier(12/0800, -);
-kind[0] -> CheckIPHeader(14) -> class :: IPClassifier($urgent, $first, $second, -);
+FromNetfront(inside) -> kind :: Classifier(12/0800, 12/86dd 20/3aff, 12/86dd, -);
+kind[0] -> CheckIPHeader(14) -> class :: DualStackClassifier($urgent, $first, $second, -);
+kind[2] -> CheckIP6Header(OFFSET 14) -> class;
 class[0] -> to_urgent :: Null;
-kind[1] -> to_urgent;
+kind[1], kind[3] -> to_urgent;
 
 to_urgent -> SetTimestamp(FIRST true) -> urgent_queue :: Queue(1000) -> urgent_codel :: CoDel(5ms, 100ms)
 	-> BandwidthShaper($urgent_ceiling) -> urgent :: Counter;

@@ -75,7 +75,26 @@ pub fn ip_classifier<P: AsRef<str>>(
     patterns: &[P],
     names: &dyn Names,
 ) -> Result<Compiled, Diagnostics> {
-    let mut compiler = Compiler::new(patterns.len(), names, false);
+    classifier(patterns, names, false)
+}
+
+/// Compiles patterns as [`ip_classifier`] does, but for packets of both versions of IP, as [`flow_filter`].
+///
+/// # Errors
+/// As of [`ip_classifier`].
+pub fn dual_stack_classifier<P: AsRef<str>>(
+    patterns: &[P],
+    names: &dyn Names,
+) -> Result<Compiled, Diagnostics> {
+    classifier(patterns, names, true)
+}
+
+fn classifier<P: AsRef<str>>(
+    patterns: &[P],
+    names: &dyn Names,
+    both: bool,
+) -> Result<Compiled, Diagnostics> {
+    let mut compiler = Compiler::new(patterns.len(), names, both);
     for (number, pattern) in patterns.iter().enumerate() {
         let words = split(pattern.as_ref());
         compiler.rule(number, &words, Some(number as u32));

@@ -68,7 +68,7 @@ pub use diagnostic::{Compiled, Diagnostic, Diagnostics, Severity};
 pub use flat::Flat;
 pub use headers::{Headers, View};
 pub use hit::NO_OUTPUT;
-pub use ip_filter::{NO_MEMORY, flow_filter, ip_classifier, ip_filter};
+pub use ip_filter::{NO_MEMORY, dual_stack_classifier, flow_filter, ip_classifier, ip_filter};
 pub use names::{Names, NumberName, ProtocolNames};
 pub use program::{Form, Patterns, Program};
 pub use views::{DataView, IpView, headers};

@@ -3,12 +3,13 @@ mod sketch;
 use sketch::{BUCKETS_MAX, ROWS, Sketch};
 
 use crate::filters::dispatch::send;
+use crate::flow::upper::ends;
 use crate::prelude::*;
-use crate::rewriter::headers;
 
 /// Limits the packets of each source, in constant memory.
 ///
-/// A source is an IPv4 source address. It may send RATE packets a second, and BURST at once; further packets leave by
+/// A source is an IPv4 source address, or the network of an IPv6 one, its first 64 bits: a host has all addresses of it.
+/// It may send RATE packets a second, and BURST at once; further packets leave by
 /// output 1, or are dropped. Nothing is kept of a source: each adds to one bucket in each of four rows,
 /// chosen by a hash with a secret key, and its level is that of the lowest of the four, in which the fewest others
 /// are (a count-min sketch of leaky buckets, with conservative update: Estan and Varghese, *New directions in traffic
@@ -53,13 +54,22 @@ pub struct SourceLimiter {
     sketch: Sketch,
 }
 
+/// The number of a source.
+fn number(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
+    }
+}
+
 #[handlers]
 impl SourceLimiter {
     /// How many packets a source has sent beyond its rate, at most, by its address; at BURST it is limited.
-    #[read(error = "expected IP address")]
-    fn level(&mut self, cx: &mut Cx<'_>, source: Ipv4Addr) -> u64 {
-        let now = cx.steady();
-        self.sketch.level(source.to_bits(), now)
+    #[read]
+    fn level(&mut self, cx: &mut Cx<'_>, source: &str) -> Result<u64, String> {
+        let source = source.trim().parse::<IpAddr>();
+        let source = source.map_err(|_| "expected IP address".to_string())?;
+        Ok(self.sketch.level(number(source), cx.steady()))
     }
 
     /// The share of buckets that are full; those in which a source is limited.
@@ -114,8 +124,7 @@ impl Element for SourceLimiter {
         let now = cx.steady();
         let mut outputs = [0; BATCH];
         for (packet, output) in batch.iter().zip(&mut outputs) {
-            let source =
-                headers::parts(packet).map(|(ip, _)| (headers::addresses(ip) >> 32) as u32);
+            let source = ends(packet).map(|[source, _]| number(source));
             let packets = packet.stands_for() as u64;
             // What is no IP packet has no source.
             let is_within = source.is_none_or(|source| self.sketch.take(source, packets, now));
@@ -160,6 +169,23 @@ mod tests {
         rig.assert_handlers(&[("l.count", "26")]);
         rig.write("l.reset", "");
         rig.assert_handlers(&[("l.count", "0"), ("l.drops", "0")]);
+    }
+
+    #[test]
+    fn a_source_of_ipv6_is_a_network() {
+        let mut rig = Rig::new(&CONFIG.replace("MarkIPHeader", "MarkIP6Header"));
+        let of = |source: &str| {
+            let (from, to) = (ip6::addr(source), ip6::addr("2001:db8:2::1"));
+            ip6::udp((from, 1), (to, 2), &[])
+        };
+        let hosts = (1..=30).map(|host| of(&format!("2001:db8::{host}")));
+        rig.push_all("i", &hosts.collect::<Vec<_>>());
+        assert_eq!((rig.data("c").len(), rig.data("over").len()), (20, 10));
+        rig.push("i", &of("2001:db8:0:1::1"));
+        assert_eq!(rig.data("c").len(), 1);
+        let id = rig.router.find("l");
+        let level = rig.router.read(id, "level", "2001:db8::ffff").unwrap();
+        assert_eq!(level, "20");
     }
 
     #[test]

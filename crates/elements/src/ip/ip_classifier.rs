@@ -1,6 +1,4 @@
-use super::ip_filter::filter;
-use crate::classification::{Program, ip_classifier};
-use crate::filters::compile::{RouterNames, classification_effects, take_compiled};
+use super::pattern_list::PatternList;
 use crate::prelude::*;
 
 /// Classifies IP packets by patterns like tcpdump's.
@@ -40,116 +38,13 @@ use crate::prelude::*;
 /// ```
 ///
 /// # See also
-/// IPFilter, Classifier, CheckIPHeader, MarkIPHeader
+/// IPFilter, DualStackClassifier, Classifier, CheckIPHeader, MarkIPHeader
 #[derive(Element)]
-#[element(
-    ports = "1/-",
-    processing = "h/h",
-    is_a("IPFilter"),
-    segments,
-    live,
-    handlers,
-    dynamic
-)]
+#[element(ports = "1/-", processing = "h/h", is_a("IPFilter"), segments, live)]
 #[outputs("one for each pattern")]
 pub struct IPClassifier {
-    /// The patterns.
-    #[arg(rest, name = "PATTERN", kind = "pattern, one for each output")]
-    patterns: Vec<String>,
-    program: Option<Program>,
-    /// Click warns of unreachable outputs only while the router starts.
-    started: bool,
-}
-
-fn unquoted(patterns: &[String]) -> Vec<String> {
-    let patterns = patterns.iter();
-    patterns
-        .map(|pattern| click::config::unquote_text(pattern))
-        .collect()
-}
-
-impl IPClassifier {
-    /// The number in a handler's name `patternN`.
-    fn pattern_number(&self, name: &str) -> Result<usize, HandlerError> {
-        let number = name.strip_prefix("pattern").and_then(|n| n.parse().ok());
-        number
-            .filter(|number| *number < self.patterns.len())
-            .ok_or(HandlerError::Unknown)
-    }
-}
-
-#[handlers]
-impl IPClassifier {
-    /// The compiled patterns.
-    #[read]
-    fn program(&self) -> Option<String> {
-        self.program.as_ref().map(Program::text)
-    }
-}
-
-impl DynamicHandlers for IPClassifier {
-    fn list_dynamic(&self, list: &mut HandlerList) {
-        for output in 0..self.patterns.len() {
-            list.read_write(format!("pattern{output}"));
-        }
-    }
-
-    fn read_dynamic(
-        &mut self,
-        _cx: &mut Cx<'_>,
-        name: &str,
-        _: &str,
-    ) -> Result<String, HandlerError> {
-        let number = self.pattern_number(name)?;
-        Ok(self.patterns[number].clone())
-    }
-
-    fn write_dynamic(
-        &mut self,
-        cx: &mut Cx<'_>,
-        name: &str,
-        value: &str,
-    ) -> Result<(), HandlerError> {
-        let number = self.pattern_number(name)?;
-        let mut patterns = self.patterns.clone();
-        patterns[number] = value.to_string();
-        let compiled = ip_classifier(&unquoted(&patterns), &RouterNames(cx.names()));
-        let compiled = compiled
-            .map_err(|errors| HandlerError::failed(FailureKind::Failed, errors.to_string()))?;
-        self.program = Some(compiled.program);
-        cx.set_config(click::config::join_args(&patterns));
-        self.patterns = patterns;
-        Ok(())
-    }
-}
-
-impl Element for IPClassifier {
-    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let outputs = cx.outputs();
-        if self.patterns.len() != outputs {
-            return Err(args.fail(format_args!(
-                "need {outputs} arguments, one per output port"
-            )));
-        }
-        let compiled = ip_classifier(&unquoted(&self.patterns), &RouterNames(args.context()));
-        self.program = Some(take_compiled(args, compiled, !self.started)?);
-        Ok(())
-    }
-
-    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.started = true;
-        Ok(())
-    }
-
-    #[inline]
-    fn effects(&self) -> Effects {
-        classification_effects(self.program.as_ref())
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        filter(cx, batch, self.program.as_mut())
-    }
+    #[delegate]
+    list: PatternList<false>,
 }
 
 #[cfg(test)]

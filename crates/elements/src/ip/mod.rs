@@ -2,6 +2,7 @@
 
 mod header_check;
 mod header_compression;
+mod pattern_list;
 pub mod route_table;
 pub(crate) mod tos;
 
@@ -16,6 +17,7 @@ crate::elements! {
     get_ip_address: GetIPAddress;
     ip_addr_pair_rewriter: IPAddrPairRewriter;
     ip_addr_rewriter: IPAddrRewriter;
+    dual_stack_classifier: DualStackClassifier;
     ip_classifier: IPClassifier;
     ip_encap: IPEncap;
     ip_field_info: IPFieldInfo;

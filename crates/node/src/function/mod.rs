@@ -324,11 +324,16 @@ fn check_networks(
 ) -> Result<(), FunctionError> {
     let value = |parameter| value(parameter, have, given);
     let networks = parameters.iter().filter_map(|parameter| {
-        let network = parameter.name.strip_suffix("_net")?;
-        Some((network, parameter, value(parameter).parse::<IpNet>().ok()?))
+        let mut suffixes = [("_net", "_ip"), ("_net6", "_ip6")].into_iter();
+        let own = suffixes.find_map(|(of_net, of_own)| {
+            let name = parameter.name.strip_suffix(of_net)?;
+            Some(format!("{name}{of_own}"))
+        });
+        let net = value(parameter).parse::<IpNet>().ok()?;
+        Some((own?, parameter, net))
     });
     let networks: Vec<_> = networks.collect();
-    for (i, (name, parameter, net)) in networks.iter().enumerate() {
+    for (i, (own, parameter, net)) in networks.iter().enumerate() {
         let wrong = |why| FunctionError::Value {
             name: parameter.name.into(),
             value: net.to_string(),
@@ -338,18 +343,24 @@ fn check_networks(
             let other = other.name;
             return Err(wrong(format!("{other} is the same network; write another")));
         }
-        let own = format!("{name}_ip");
         let own = parameters.iter().find(|parameter| parameter.name == own);
         let address = own.and_then(|own| value(own).parse::<IpAddr>().ok());
-        let (IpNet::V4(net), Some(IpAddr::V4(address))) = (net, address) else {
-            continue;
+        let why = match (net, address) {
+            (IpNet::V4(net), Some(IpAddr::V4(address)))
+                if net.prefix_len() < 31
+                    && (address == net.network() || address == net.broadcast()) =>
+            {
+                format!("its own address {address} is that of the network or its broadcast address")
+            }
+            // RFC 4291, section 2.6.1; RFC 6164.
+            (IpNet::V6(net), Some(IpAddr::V6(address)))
+                if net.prefix_len() < 127 && address == net.network() =>
+            {
+                format!("its own address {address} is that of all routers of the network")
+            }
+            _ => continue,
         };
-        if net.prefix_len() < 31 && (address == net.network() || address == net.broadcast()) {
-            return Err(wrong(format!(
-                "its own address {address} is that of the network or its broadcast address; write \
-                 the address of a host"
-            )));
-        }
+        return Err(wrong(format!("{why}; write the address of a host")));
     }
     Ok(())
 }

@@ -89,6 +89,13 @@ fn parameters_are_checked() {
     ] {
         assert_eq!(settings("router", given).unwrap_err(), wrong);
     }
+    let twice = settings("firewall", &[("outside_net6", "2001:db8:1::/64")]);
+    let wrong = "outside_net6=2001:db8:1::/64: inside_net6 is the same network; write another";
+    assert_eq!(twice.unwrap_err(), wrong);
+    let of_all = settings("firewall", &[("inside_ip6", "2001:db8:1::")]);
+    let wrong = "inside_net6=2001:db8:1::/64: its own address 2001:db8:1:: is that of all routers of the network; write \
+                 the address of a host";
+    assert_eq!(of_all.unwrap_err(), wrong);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use weir::lab::{Namespace, Runner, Service};
 
 use crate::common::{LIMIT, until};
-use crate::gateway::{Gateway, Running, command, connect, ping, plug, reaches};
+use crate::gateway::{Gateway, Running, command, connect, give6, ping, plug, reaches};
 
 const PAGE: usize = 2 << 20;
 /// What the flood has as sources; the client is not among them.
@@ -26,7 +26,9 @@ impl Street {
         let street = gateway.switch("outside");
         let client = Namespace::new(&Runner::default()).unwrap();
         plug(&street, "client", &client, "eth0", "10.0.0.1/24");
+        give6(&client, "2001:db8::1/64");
         let server = gateway.host("inside", "10.0.0.2/24", None);
+        give6(&server, "2001:db8::2/64");
         std::fs::create_dir_all(&gateway.run).unwrap();
         let page: Vec<u8> = (0..PAGE).map(|at| (at * 7 / 5) as u8).collect();
         std::fs::write(gateway.run.join("page"), &page).unwrap();
@@ -36,7 +38,7 @@ impl Street {
             "daemon off; master_process off; user root; pid {folder}/nginx.pid;
              error_log {folder}/nginx.log;
              events {{}}
-             http {{ access_log off; server {{ listen 80; location / {{ root {folder}; }} }} }}"
+             http {{ access_log off; server {{ listen 80; listen [::]:80 ipv6only=on; location / {{ root {folder}; }} }} }}"
         );
         std::fs::write(&file, text).unwrap();
         let web = server
@@ -66,8 +68,12 @@ impl Street {
 
     /// Whether curl gets the page, whole.
     fn fetch(&self) -> bool {
+        self.fetch_from("10.0.0.2")
+    }
+
+    fn fetch_from(&self, server: &str) -> bool {
         let file = self.gateway.run.join("fetched");
-        let words = format!("-s -m 20 -o {} http://10.0.0.2/page", file.display());
+        let words = format!("-g -s -m 20 -o {} http://{server}/page", file.display());
         let curl = self.client.command("curl", &words);
         let output = Runner::default().output(curl, LIMIT).unwrap();
         output.status.success() && std::fs::read(&file).unwrap() == self.page
@@ -160,6 +166,21 @@ fn sources_have_limits() {
     let said = ping(&street.client, "-c 1 -W 2 -I 10.0.0.3 10.0.0.2");
     assert!(said.contains(" 0% packet loss"), "{said}");
     let level = street.number("icmp.level 10.0.0.3");
+    assert!(level <= 1, "{level}");
+    // Over IPv6, a network is a source.
+    assert!(street.fetch_from("[2001:db8::2]"));
+    let before = street.number("icmp.drops");
+    let said = ping(&street.client, "-c 40 -i 0.01 -W 1 2001:db8::2");
+    assert!(street.number("icmp.drops") > before + 20, "{said}");
+    command(
+        &street.client,
+        "ip",
+        "addr add 2001:db8:9::1/64 dev eth0 nodad",
+    );
+    command(&street.server, "ip", "route add 2001:db8:9::/64 dev eth0");
+    let said = ping(&street.client, "-c 1 -W 2 -I 2001:db8:9::1 2001:db8::2");
+    assert!(said.contains(" 0% packet loss"), "{said}");
+    let level = street.number("icmp.level 2001:db8:9::ffff");
     assert!(level <= 1, "{level}");
 }
 

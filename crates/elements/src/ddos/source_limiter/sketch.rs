@@ -49,9 +49,9 @@ impl Sketch {
 
     /// The buckets of a source.
     #[inline]
-    fn places(&self, source: u32) -> [usize; ROWS] {
+    fn places(&self, source: u64) -> [usize; ROWS] {
         let mut hasher = SipHasher13::new_with_keys(self.key[0], self.key[1]);
-        hasher.write_u32(source);
+        hasher.write_u64(source);
         let hash = hasher.finish();
         core::array::from_fn(|row| {
             let hash = (hash >> (BITS * row)) as usize & ((1 << BITS) - 1);
@@ -68,7 +68,7 @@ impl Sketch {
 
     /// Counts packets of a source, and says whether they are within its limit; if not, they are not counted.
     #[inline]
-    pub fn take(&mut self, source: u32, packets: u64, now: Steady) -> bool {
+    pub fn take(&mut self, source: u64, packets: u64, now: Steady) -> bool {
         let places = self.places(source);
         let after = self.lowest(&places).max(now.0) + packets * self.packet;
         if after > now.0 + self.full {
@@ -83,7 +83,7 @@ impl Sketch {
     }
 
     /// Packets in the lowest bucket of a source.
-    pub fn level(&self, source: u32, now: Steady) -> u64 {
+    pub fn level(&self, source: u64, now: Steady) -> u64 {
         let time = self.lowest(&self.places(source)).saturating_sub(now.0);
         time.div_ceil(self.packet.max(1))
     }
@@ -117,13 +117,13 @@ mod tests {
         fn no_source_gets_more_than_its_limit(
             rate in 1u64..2000,
             burst in 1u64..100,
-            steps in prop::collection::vec((0u32..20, 1u64..4, 0u64..20_000_000), 1..400),
+            steps in prop::collection::vec((0u64..20, 1u64..4, 0u64..20_000_000), 1..400),
             alone: bool,
         ) {
             let mut sketch = Sketch::new(rate, burst, 4, [1, 2]).unwrap();
             let mut now = 0;
             // For each source what it sent, and the bucket that it would have alone.
-            let mut sent: HashMap<u32, (u64, f64, u64)> = HashMap::new();
+            let mut sent: HashMap<u64, (u64, f64, u64)> = HashMap::new();
             for (source, packets, wait) in steps {
                 now += wait;
                 let source = if alone { 7 } else { source };
@@ -151,7 +151,7 @@ mod tests {
         for source in 0..400 {
             while sketch.take(source, 1, Steady(0)) {}
         }
-        let quiet = 1_000_000..1_100_000u32;
+        let quiet = 1_000_000..1_100_000u64;
         let hit = quiet
             .filter(|source| sketch.level(*source, Steady(0)) >= 10)
             .count();
