@@ -2,7 +2,7 @@
 //
 // All packets of a connection go to its server, whatever servers come and go (Maglev hashing, with a
 // table of connections). The balancer checks the servers' health; one that is down gets no
-// connections, and clients of its connections are reset, so that they connect again at once. Fragments
+// connections, and its connections are reset, so that clients connect again at once. Fragments
 // are reassembled first. The balancer answers pings to its addresses. Connections over IPv6, to `address6`, go to the
 // servers that have IPv6 addresses.
 //
@@ -28,7 +28,8 @@
 //   weir write balancer balancer.drain 10.0.0.11
 //   weir write balancer balancer.remove 10.0.0.11
 //
-// With a port, a server is written `10.0.0.14:8080`, or `[2001:db8:1::14]:8080`.
+// The connections of a server that is removed are reset. With a port, a server is written `10.0.0.14:8080`, or
+// `[2001:db8:1::14]:8080`.
 //
 // # Limits
 //

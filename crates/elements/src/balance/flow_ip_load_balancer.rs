@@ -1,11 +1,13 @@
-use super::servers::{Admin, Pool, SYNTAX, Server, parse};
+use super::servers::{Admin, Pool, Server, parse};
 use super::{Checked, Servers};
 use crate::filters::dispatch::{DROP, send};
 use crate::flow::ip6::{AnyKey, FlowKey6};
 use crate::flow::translation::Translation;
 use crate::flow::translation6::Translation6;
 use crate::flow::upper::ends;
+use crate::flow::windows::SegmentNumbers;
 use crate::flow::{FlowStates, FlowUser, Tracker};
+use crate::local::segment::{Segment, Style, make_any};
 use crate::prelude::*;
 use crate::rewriter::flow::Direction;
 
@@ -29,7 +31,8 @@ const REFUSED: u32 = 2;
 ///
 /// A server takes no new connections while it is drained, or a HealthCheck finds it down. Its
 /// connections go on while it is drained. They end when it is removed, and if DOWN is `reset` when it
-/// is down: their next packets from clients leave by output 2, for a TCPReset, as do packets of new
+/// is down: a reset of each goes to its client by output 1, if the next number that the client expects is known; and
+/// the next packets from clients leave by output 2, for a TCPReset, as do packets of new
 /// connections when there is no server.
 ///
 /// A ConnectionTracker upstream finds connections. All memory is allocated when the router is
@@ -88,7 +91,17 @@ pub struct FlowIPLoadBalancer {
     pool: Pool,
     flows: FlowStates<State>,
     tracker: Option<Link<dyn Tracker>>,
+    /// The flow at which the search for connections of servers that are gone goes on.
+    search: Option<u32>,
+    timer: Option<TimerId>,
 }
+
+/// Flows that a search looks at before others have their turns again, and connections that it ends.
+const SEARCHED: u32 = 4096;
+/// See [`SEARCHED`].
+const ENDED: usize = 64;
+/// Nanoseconds until it goes on.
+const PAUSE: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
@@ -166,15 +179,6 @@ enum Choice {
     Server(u16),
 }
 
-/// A server as a handler is told it.
-fn server(text: &str) -> Result<Server, HandlerError> {
-    parse(text.trim()).ok_or_else(|| {
-        let text = text.trim();
-        let text = format!("‘{text}’ is no server: {SYNTAX}");
-        HandlerError::failed(FailureKind::Invalid, text)
-    })
-}
-
 /// What becomes of the packets of a connection with a server, and the key of those that answer then.
 fn translation(protocol: IpProtocol, key: AnyKey, server: &Server) -> Option<(Changes, AnyKey)> {
     let own_port = server.port != 0 && protocol.has_ports();
@@ -215,7 +219,7 @@ impl FlowIPLoadBalancer {
     /// gets connections again.
     #[write]
     fn add(&mut self, value: &str) -> Result<(), HandlerError> {
-        let added = self.pool.add(server(value)?);
+        let added = self.pool.add(self.server(value)?);
         added.map_err(|full| HandlerError::failed(FailureKind::Failed, full.to_string()))
     }
 
@@ -227,12 +231,20 @@ impl FlowIPLoadBalancer {
 
     /// `ADDRESS[:PORT]`: removes a server; its connections end.
     #[write]
-    fn remove(&mut self, value: &str) -> Result<(), HandlerError> {
-        self.set_admin(value, Admin::Removed)
+    fn remove(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        self.set_admin(value, Admin::Removed)?;
+        self.search(cx);
+        Ok(())
+    }
+
+    /// A server as a handler is told it.
+    fn server(&self, text: &str) -> Result<Server, HandlerError> {
+        self.parse(text.trim())
+            .map_err(|why| HandlerError::failed(FailureKind::Invalid, why))
     }
 
     fn set_admin(&mut self, value: &str, admin: Admin) -> Result<(), HandlerError> {
-        let server = server(value)?;
+        let server = self.server(value)?;
         if self.pool.set_admin(&server, admin) {
             return Ok(());
         }
@@ -242,6 +254,67 @@ impl FlowIPLoadBalancer {
 }
 
 impl FlowIPLoadBalancer {
+    /// A server as it is written.
+    fn parse(&self, text: &str) -> Result<Server, String> {
+        let why = match parse(text) {
+            Ok(server) if server.port != 0 && self.mode == Mode::Direct => {
+                "in the mode direct, packets keep their port; write the address alone"
+            }
+            Ok(server) => return Ok(server),
+            Err(why) => why,
+        };
+        Err(format!("‘{text}’ is no server: {why}"))
+    }
+
+    /// Begins to search for connections of servers that are gone.
+    fn search(&mut self, cx: &mut Cx<'_>) {
+        self.search = Some(0);
+        if let Some(timer) = self.timer {
+            cx.schedule_after(timer, 0);
+        }
+    }
+
+    /// Ends a connection if its server is gone; returns whether it did.
+    fn end_if_lost(&mut self, cx: &mut Cx<'_>, flow: u32) -> Option<bool> {
+        let state = self.flows.of_number(flow)?;
+        let Choice::Server(number) = state.choice else {
+            return None;
+        };
+        let server = self.pool.get_mut(number)?;
+        if !server.is_gone(self.down == Down::Reset) {
+            return Some(false);
+        }
+        server.connections = server.connections.saturating_sub(1);
+        state.choice = Choice::Refused;
+        let tracker = self.tracker?;
+        let (protocol, key) = cx
+            .reach(tracker, |tracker, _| tracker.opener(flow))
+            .flatten()?;
+        if protocol != IpProtocol::TCP {
+            // Its next packet begins another.
+            cx.reach(tracker, |tracker, _| tracker.refuse(flow));
+            return Some(true);
+        }
+        let last = SegmentNumbers::default();
+        let client = cx.reach(tracker, |tracker, _| tracker.receiver(flow, true, &last))?;
+        let reset = Segment {
+            source: key.reverse().from(),
+            destination: key.from(),
+            flags: TcpFlags::RST,
+            sequence: client.acknowledged?,
+            acknowledgment: 0,
+            payload: 0,
+        };
+        let style = Style {
+            window: 0,
+            ..Style::CONTROL
+        };
+        if let Some(reset) = make_any(cx, &reset, &style, &[]) {
+            cx.emit(1, reset);
+        }
+        Some(true)
+    }
+
     /// Chooses the server of a connection by its first packet.
     #[cold]
     fn open(&mut self, cx: &mut Cx<'_>, flow: u32) -> Option<()> {
@@ -297,16 +370,13 @@ impl FlowIPLoadBalancer {
         if port != direction as usize {
             return None;
         }
-        let Choice::Server(number) = state.choice else {
-            return (port == 0).then_some(REFUSED);
+        let server = match state.choice {
+            Choice::Server(number) => self.pool.get_mut(number)?,
+            _ => return self.refuse(cx, port, flow),
         };
-        let server = self.pool.get_mut(number)?;
-        let is_down = !server.healthy && self.down == Down::Reset;
-        if server.admin == Admin::Removed || is_down {
+        if server.is_gone(self.down == Down::Reset) {
             self.lost += packet.stands_for() as u64;
-            let tracker = self.tracker?;
-            cx.reach(tracker, |tracker, _| tracker.refuse(flow));
-            return (port == 0).then_some(REFUSED);
+            return self.refuse(cx, port, flow);
         }
         if direction == Direction::Forward {
             server.packets += packet.stands_for() as u64;
@@ -331,6 +401,17 @@ impl FlowIPLoadBalancer {
         Some(direction as u32)
     }
 
+    /// The output of a packet that no server takes. The connection lives until its client is told.
+    #[cold]
+    fn refuse(&mut self, cx: &mut Cx<'_>, port: usize, flow: u32) -> Option<u32> {
+        let tracker = self.tracker?;
+        if port != 0 {
+            return None;
+        }
+        cx.reach(tracker, |tracker, _| tracker.refuse(flow));
+        Some(REFUSED)
+    }
+
     fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self) {
         let numbers = self.pool.take_over(&old.pool);
         (self.refused, self.lost, self.drops) = (old.refused, old.lost, old.drops);
@@ -353,6 +434,7 @@ impl FlowIPLoadBalancer {
         };
         self.flows
             .take_over(cx, tracker, &mut old.flows, keep, |_| {});
+        self.search(cx);
     }
 }
 
@@ -360,8 +442,8 @@ impl Element for FlowIPLoadBalancer {
     fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.pool = Pool::new().map_err(|full| args.fail(format_args!("{full}")))?;
         for text in self.given.iter().filter(|text| !text.is_empty()) {
-            let server = parse(text)
-                .ok_or_else(|| args.fail(format_args!("‘{text}’ is no SERVER: {SYNTAX}")))?;
+            let server = self.parse(text);
+            let server = server.map_err(|why| args.fail(format_args!("{why}")))?;
             let added = self.pool.add(server);
             added.map_err(|full| args.fail(format_args!("{text}: {full}")))?;
         }
@@ -374,7 +456,25 @@ impl Element for FlowIPLoadBalancer {
             cx.reach(tracker, |tracker, _| tracker.expect_no_replies());
         }
         self.tracker = Some(tracker);
+        self.timer = Some(cx.timer());
         Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        let Some(mut flow) = self.search else {
+            return;
+        };
+        let capacity = self.flows.capacity() as u32;
+        let until = capacity.min(flow.saturating_add(SEARCHED));
+        let mut ended = 0;
+        while flow < until && ended < ENDED {
+            ended += usize::from(self.end_if_lost(cx, flow) == Some(true));
+            flow += 1;
+        }
+        self.search = (flow < capacity).then_some(flow);
+        if self.search.is_some() {
+            cx.schedule_after(timer, PAUSE);
+        }
     }
 
     #[inline]
@@ -397,8 +497,11 @@ impl Servers for FlowIPLoadBalancer {
         self.pool.checked(number)
     }
 
-    fn set_health(&mut self, number: usize, healthy: bool) {
+    fn set_health(&mut self, cx: &mut Cx<'_>, number: usize, healthy: bool) {
         self.pool.set_health(number, healthy);
+        if !healthy && self.down == Down::Reset {
+            self.search(cx);
+        }
     }
 }
 

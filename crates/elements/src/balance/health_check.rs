@@ -327,8 +327,8 @@ impl HealthCheck {
             Err(why) => cx.chatter(format_args!("{name}: {server} is down: {why}")),
         }
         if let Some(balancer) = self.balancer {
-            cx.reach(balancer, |balancer, _| {
-                balancer.set_health(number, result.is_ok());
+            cx.reach(balancer, |balancer, cx| {
+                balancer.set_health(cx, number, result.is_ok());
             });
         }
     }

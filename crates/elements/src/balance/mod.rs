@@ -35,7 +35,7 @@ pub trait Servers {
     fn server(&self, number: usize) -> Option<Checked>;
 
     /// Says whether a server is healthy.
-    fn set_health(&mut self, number: usize, healthy: bool);
+    fn set_health(&mut self, cx: &mut Cx<'_>, number: usize, healthy: bool);
 }
 
 impl Interface for dyn Servers {

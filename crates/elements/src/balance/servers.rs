@@ -40,35 +40,66 @@ pub struct Server {
     pub packets: u64,
 }
 
+/// Why a text is no server.
+pub type Wrong = &'static str;
+
 /// What a server is written as.
-pub const SYNTAX: &str = "write ADDRESS[:PORT] [WEIGHT], as in 10.0.0.11:8080 2 or [2001:db8::11]:8080 2, with a weight up to 256";
+const SYNTAX: Wrong =
+    "write ADDRESS[:PORT] [WEIGHT], as in 10.0.0.11:8080 2 or [2001:db8::11]:8080 2";
+
+/// Whether a server can have an address.
+fn is_servers(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(it) => {
+            !(it.is_unspecified() || it.is_loopback() || it.is_multicast() || it.is_broadcast())
+        }
+        IpAddr::V6(it) => {
+            let is_mapped = it.to_ipv4_mapped().is_some();
+            let is_special = it.is_unspecified() || it.is_loopback() || it.is_multicast();
+            !(is_special || is_mapped || it.is_unicast_link_local())
+        }
+    }
+}
 
 /// A server as it is [written](SYNTAX).
-pub fn parse(text: &str) -> Option<Server> {
+pub fn parse(text: &str) -> Result<Server, Wrong> {
     let words = click::config::split_space(text);
     let (name, weight) = match &words[..] {
-        [name] => (name, 1),
-        [name, weight] => (name, weight.parse().ok().filter(|it| *it <= WEIGHT_MAX)?),
-        _ => return None,
+        [name] => (name, None),
+        [name, weight] => (name, Some(weight)),
+        _ => return Err(SYNTAX),
     };
-    let (address, port) = match name.parse::<SocketAddr>() {
-        Ok(end) if end.port() > 0 => (end.ip(), end.port()),
-        Ok(_) => return None,
-        Err(_) => {
-            let bare = name
-                .strip_prefix('[')
-                .and_then(|rest| rest.strip_suffix(']'));
-            let address: IpAddr = bare.unwrap_or(name).parse().ok()?;
-            if bare.is_some() && address.is_ipv4() {
-                return None;
-            }
-            (address, 0)
+    let (address, port) = match name.strip_prefix('[') {
+        Some(rest) => {
+            let (address, port) = rest.split_once(']').ok_or(SYNTAX)?;
+            let port = match port {
+                "" => None,
+                port => Some(port.strip_prefix(':').ok_or(SYNTAX)?),
+            };
+            (address.parse::<Ipv6Addr>().map(IpAddr::from), port)
         }
+        None => match (name.parse(), name.split_once(':')) {
+            (Ok(address), _) => (Ok(address), None),
+            (Err(_), Some((address, port))) => {
+                (address.parse::<Ipv4Addr>().map(IpAddr::from), Some(port))
+            }
+            (Err(error), None) => (Err(error), None),
+        },
     };
-    Some(Server {
+    let address = address.map_err(|_| SYNTAX)?;
+    if !is_servers(address) {
+        return Err("no server has this address; write a unicast address");
+    }
+    let port = port.map(|port| port.parse().ok().filter(|port| *port > 0));
+    let weight = weight.map(|it| it.parse().ok().filter(|it| *it <= WEIGHT_MAX));
+    Ok(Server {
         address,
-        port,
-        weight,
+        port: port
+            .map_or(Some(0), |port| port)
+            .ok_or("a port is a number from 1 to 65535")?,
+        weight: weight
+            .map_or(Some(1), |weight| weight)
+            .ok_or("a weight is a number up to 256")?,
         admin: Admin::Active,
         healthy: true,
         connections: 0,
@@ -80,6 +111,11 @@ pub fn parse(text: &str) -> Option<Server> {
 impl Server {
     fn is(&self, other: &Server) -> bool {
         (self.address, self.port) == (other.address, other.port)
+    }
+
+    /// Whether its connections end, and those of one that is `down`, too, if that is so.
+    pub fn is_gone(&self, down: bool) -> bool {
+        self.admin == Admin::Removed || down && !self.healthy
     }
 
     fn word(&self) -> &'static str {

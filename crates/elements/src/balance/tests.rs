@@ -125,6 +125,45 @@ fn connections_stay_where_they_are_while_servers_come_and_go() {
     assert!(rig.read("b.servers").contains("10.0.0.3 up 5 "));
 }
 
+/// A segment of the server 1 for a client's port.
+fn from_server(port: u16, flags: u8, data: &[u8]) -> Vec<u8> {
+    tcp((server(1), 80), (CLIENT, port), flags, data)
+}
+
+#[test]
+fn clients_that_only_wait_are_told_too() {
+    let mut rig = Rig::new(&config("256", "10.0.0.1"));
+    for port in 1..200u16 {
+        to(&mut rig, port, SYN);
+        rig.push("s", &from_server(port, SYN | ACK, &[]));
+        to(&mut rig, port, ACK);
+        rig.data("back");
+    }
+    // One datagram's flow, too.
+    let question = udp((CLIENT, 9), (SERVICE.0, 53), b"question");
+    rig.push("c", &question);
+    assert_eq!(rig.data("there").len(), 1);
+    rig.write("b.remove", "10.0.0.1");
+    // What the server goes on to send ends nothing before.
+    rig.push("s", &from_server(1, ACK, b"data"));
+    rig.advance(10 * MS);
+    let resets = rig.data("back");
+    assert_eq!(resets.len(), 199);
+    for (port, reset) in (1..).zip(&resets) {
+        assert_eq!((destination(reset), reset[33]), ((CLIENT, port), 4));
+        // The number that the client acknowledged last.
+        assert_eq!(reset[24..28], [0, 0, 0, 2]);
+    }
+    assert_eq!(rig.read("b.servers"), "");
+    // A client that takes another number for the next is told by its answer.
+    assert_eq!(to(&mut rig, 7, ACK), None);
+    assert_eq!(rig.data("refused").remove(0)[33], 4);
+    // The datagram's flow begins anew.
+    rig.write("b.add", "10.0.0.2");
+    rig.push("c", &question);
+    assert_eq!(destination(&rig.data("there")[0]), (server(2), 53));
+}
+
 #[test]
 fn mistakes_are_told() {
     let mut rig = rig("10.0.0.1");
@@ -134,8 +173,12 @@ fn mistakes_are_told() {
             "10.0.0",
             "‘10.0.0’ is no server: write ADDRESS[:PORT] [WEIGHT]",
         ),
-        ("b.add", "10.0.0.1 257", "is no server"),
-        ("b.add", "10.0.0.1:0", "is no server"),
+        ("b.add", "10.0.0.1 257", "a weight is a number up to 256"),
+        ("b.add", "10.0.0.1:0", "a port is a number from 1 to 65535"),
+        ("b.add", "10.0.0.1:x", "a port is a number from 1 to 65535"),
+        ("b.add", "10.0.0.1 1 1", "write ADDRESS[:PORT] [WEIGHT]"),
+        ("b.add", "127.0.0.1", "no server has this address"),
+        ("b.add", "224.0.0.1:80", "no server has this address"),
         ("b.drain", "10.0.0.2", "there is no server 10.0.0.2"),
         ("b.remove", "10.0.0.1:80", "there is no server 10.0.0.1:80"),
     ] {
@@ -150,7 +193,12 @@ fn mistakes_are_told() {
     }
     let error = rig.try_write("b.add", "12.0.0.0").unwrap_err();
     assert_contains(&std::format!("{error:?}"), "512 servers, the most");
-    Rig::refuses(&config("64", "10.0.0.1 x"), "is no SERVER");
+    Rig::refuses(
+        &config("64", "10.0.0.1 x"),
+        "a weight is a number up to 256",
+    );
+    let direct = config("64", "10.0.0.1:80, MODE direct");
+    Rig::refuses(&direct, "in the mode direct, packets keep their port");
     Rig::refuses(&config("64", "10.0.0.1, MODE some"), "write nat or direct");
 }
 

@@ -151,16 +151,37 @@ fn each_version_has_servers_of_its_own() {
     assert_eq!(to(&mut rig, 1, SYN), None);
     rig.write("b.add", "[fd00::7]:81 2");
     assert_eq!(to(&mut rig, 2, SYN), Some((server(7), 81)));
-    for wrong in [
-        "[fd00::7]:0",
-        "[10.0.0.1]",
-        "fd00::7:x",
-        "[fd00::7",
-        "fe80::1%3",
+    let address = "write ADDRESS[:PORT] [WEIGHT]";
+    for (wrong, said) in [
+        ("[fd00::7]:0", "a port is a number"),
+        ("[fd00::7]:70000", "a port is a number"),
+        ("[10.0.0.1]", address),
+        ("fd00::7:x", address),
+        ("[fd00::7", address),
+        ("[fd00::7]80", address),
+        ("fe80::1%3", address),
+        ("fe80::1", "no server has this address"),
+        ("::", "no server has this address"),
+        ("[ff02::1]:80", "no server has this address"),
+        ("::ffff:10.0.0.1", "no server has this address"),
     ] {
         let error = rig.try_write("b.add", wrong).unwrap_err();
-        assert_contains(&std::format!("{error:?}"), "is no server");
+        assert_contains(&std::format!("{error:?}"), said);
     }
+}
+
+#[test]
+fn clients_that_only_wait_are_told_too() {
+    let mut rig = rig("fd00::1");
+    to(&mut rig, 1, SYN);
+    rig.push("s", &tcp((server(1), 80), (CLIENT, 1), SYN | ACK, &[]));
+    to(&mut rig, 1, ACK);
+    rig.data("back");
+    rig.write("b.remove", "fd00::1");
+    rig.advance(10 * MS);
+    let reset = rig.data("back").remove(0);
+    assert_eq!(checked_ends(&reset), [(SERVICE, 80), (CLIENT, 1)]);
+    assert_eq!((&reset[44..48], reset[53]), (&[0, 0, 0, 2][..], 4));
 }
 
 #[test]

@@ -95,6 +95,11 @@ impl AnyKey {
         }
     }
 
+    /// The source, address and port.
+    pub fn from(self) -> (IpAddr, u16) {
+        (self.source(), (self.ports() >> 16) as u16)
+    }
+
     /// The source address.
     pub fn source(self) -> IpAddr {
         match self {

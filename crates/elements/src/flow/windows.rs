@@ -4,6 +4,8 @@
 //! acknowledgment, and how much it takes beyond (Van Rooij: Real Stateful TCP Packet Filtering in IP Filter, 2001).
 //! What is not known yet fits.
 
+use packet::Passed;
+
 use super::state::{ACK, FIN, RST, SYN};
 use super::upper::Upper;
 use crate::prelude::*;
@@ -28,6 +30,8 @@ pub struct SegmentNumbers {
     pub length: u32,
     /// The window scale, of a SYN.
     pub scale: Option<u8>,
+    /// Bytes, at most, of the segments before it that were passed on elsewhere.
+    pub missed: u32,
 }
 
 impl SegmentNumbers {
@@ -53,8 +57,17 @@ impl SegmentNumbers {
                 0 => None,
                 _ => scale(transport),
             },
+            missed: missed(packet.passed()),
         })
     }
+}
+
+/// Bytes that packets passed on elsewhere have at most; their length is rounded down.
+#[inline]
+fn missed(passed: Passed) -> u32 {
+    passed
+        .packets
+        .saturating_mul(u32::from(passed.length).saturating_add(1))
 }
 
 /// The window scale among the options of a SYN.
@@ -267,6 +280,9 @@ impl TcpWindows {
         is_opening: bool,
     ) -> bool {
         let (own, other) = (direction as usize, 1 - direction as usize);
+        if segment.missed > 0 && !is_opening {
+            self.catch_up(direction, segment);
+        }
         if segment.flags & RST != 0 {
             return self.resets(direction, segment);
         }
@@ -295,6 +311,31 @@ impl TcpWindows {
             self.0[other].answer(segment.acknowledgment, window, scale);
         }
         true
+    }
+
+    /// Follows segments that were passed on elsewhere up to this one, if it begins no further than they reach. What it
+    /// acknowledges is believed then: how much was missed of the other direction, a segment of that tells.
+    #[cold]
+    fn catch_up(&mut self, direction: Direction, segment: &SegmentNumbers) {
+        let (own, other) = (direction as usize, 1 - direction as usize);
+        let (own_known, other_known) = (self.0[own].has(SENT), self.0[other].has(SENT));
+        let offset = segment
+            .sequence
+            .wrapping_sub(self.0[own].end.wrapping_sub(SLACK));
+        if !own_known || offset > segment.missed.saturating_add(2 * SLACK) {
+            return;
+        }
+        let mut follow = |d: usize, number: u32| {
+            let half = &mut self.0[d];
+            half.acknowledged = number;
+            if is_behind(half.end, number) {
+                half.end = number;
+            }
+        };
+        follow(own, segment.sequence);
+        if segment.flags & ACK != 0 && other_known {
+            follow(other, segment.acknowledgment);
+        }
     }
 
     /// Whether a RST ends the connection: its number is that which the receiver expects next, or one of those
@@ -335,6 +376,7 @@ mod tests {
             window: 1000,
             length,
             scale: None,
+            missed: 0,
         }
     }
 
@@ -433,6 +475,45 @@ mod tests {
         assert!(takes(&windows, (1001, 1)));
         windows.note(back, &segment(back, ACK, (1, 601), 0), false);
         assert!(takes(&windows, (1600, 1)));
+    }
+
+    /// How far segments that are passed on elsewhere come, at most, between two that are seen.
+    const ELSEWHERE: u32 = 1 << 28;
+
+    #[test]
+    fn segments_that_were_passed_on_elsewhere_are_followed() {
+        let (there, back) = (Direction::Forward, Direction::Reply);
+        let after = |missed, it| SegmentNumbers { missed, ..it };
+        // A download: the server's segments, the client's acknowledgments, and both ends of it.
+        let mut windows = opened();
+        let mut at = 1;
+        for _ in 0..15 {
+            at += ELSEWHERE;
+            let data = after(ELSEWHERE, segment(back, ACK, (at, 1), 1400));
+            let answer = after(40 * 1000, segment(there, ACK, (1, at), 0));
+            assert!(windows.note(back, &data, false) && windows.note(there, &answer, false));
+        }
+        let far = segment(back, FIN | ACK, (at + 5_000_000, 1), 1);
+        assert!(!windows.note(back, &far, false));
+        let fin = after(5_000_000, far);
+        assert!(windows.note(back, &fin, false));
+        assert!(windows.note(
+            there,
+            &segment(there, FIN | ACK, (1, at + 5_000_001), 1),
+            false
+        ));
+        // The client closes first, amid the download.
+        let mut windows = opened();
+        let fin = after(4000, segment(there, FIN | ACK, (1, 9_000_000), 1));
+        assert!(windows.note(there, &fin, false));
+        let rest = after(9_000_000, segment(back, FIN | ACK, (9_000_000, 2), 1));
+        assert!(windows.note(back, &rest, false));
+        // A number further than what was passed on is made up.
+        let mut windows = opened();
+        for flags in [FIN | ACK, RST | ACK, ACK] {
+            let forged = after(1_000_000, segment(back, flags, (2_000_000, 1), 1));
+            assert!(!windows.note(back, &forged, false));
+        }
     }
 
     proptest! {

@@ -4,14 +4,15 @@ use crate::prelude::*;
 
 /// Cuts IPv6 packets that are longer than a link allows into fragments.
 ///
-/// Packets must have their IPv6 header marked; others pass unchanged, as do packets that fit. A
-/// longer packet is cut as RFC 8200, section 4.5, says: the headers for routers (up to hop-by-hop
+/// Packets must have their IPv6 header marked; others pass unchanged, as do packets that fit. One that an IPReassembler
+/// put together fits if it is no longer than its longest fragment was, if MTU_ANNO is the IPReassembler's MAX_MTU_ANNO: the
+/// path behind may carry no more. A longer packet is cut as RFC 8200, section 4.5, says: the headers for routers (up to hop-by-hop
 /// options and routing headers) precede each fragment; a fragment is cut further. Fragments start
 /// with the IPv6 header, and have the packet's annotations.
 ///
 /// Only senders, and translators for them, may fragment: a router has to answer with "packet too
-/// big" instead. With HONOR_DF it treats every packet as one that must not be fragmented, but for those that an
-/// IPReassembler put together, if MTU_ANNO is its MAX_MTU_ANNO.
+/// big" instead. With HONOR_DF it treats every packet as one that must not be fragmented, but for those that were put
+/// together.
 ///
 /// # Example
 /// ```click
@@ -147,7 +148,7 @@ impl IP6Fragmenter {
             // No fragments of segments: their sender is to make them shorter.
             return self.refuse(cx, packet);
         }
-        let mtu = self.mtu as usize;
+        let mtu = self.mtu_of(&packet);
         let header = packet.network_header().unwrap_or_default();
         let Ok(ip) = Ipv6Packet::new_checked(header) else {
             return self.refuse(cx, packet);
@@ -158,13 +159,8 @@ impl IP6Fragmenter {
             packet.take(header.len() - length);
             return cx.emit(0, packet);
         }
-        let longest = self.mtu_anno.map_or(0, |anno| packet.anno(anno.anno()));
-        let plan = match longest {
-            0 => Plan::of(&ip, mtu).filter(|_| !self.honor_df),
-            // What came this way goes on, on links that carry no more.
-            longest => Plan::of(&ip, mtu.min((longest as usize).max(LEAST))),
-        };
-        let Some(plan) = plan else {
+        let may_be_cut = !self.honor_df || self.longest(&packet).is_some();
+        let Some(plan) = Plan::of(&ip, mtu).filter(|_| may_be_cut) else {
             return self.refuse(cx, packet);
         };
         let ident = match plan.fragment {
@@ -189,11 +185,25 @@ impl IP6Fragmenter {
         cx.emit(1, packet);
     }
 
+    /// The longest fragment of a packet that was put together.
+    #[inline]
+    fn longest(&self, packet: &Packet) -> Option<usize> {
+        let longest = packet.anno(self.mtu_anno?.anno());
+        (longest != 0).then_some(longest as usize)
+    }
+
+    /// The longest that may leave of a packet. What came in fragments goes on, on links that carry no more, as such.
+    #[inline]
+    fn mtu_of(&self, packet: &Packet) -> usize {
+        let mtu = self.mtu as usize;
+        let longest = self.longest(packet);
+        longest.map_or(mtu, |longest| mtu.min(longest.max(LEAST)))
+    }
+
     #[inline]
     fn fits(&self, packet: &Packet) -> bool {
-        packet
-            .longest_ip()
-            .is_none_or(|length| length <= self.mtu as usize)
+        let length = packet.longest_ip();
+        length.is_none_or(|length| length <= self.mtu_of(packet))
     }
 }
 

@@ -299,6 +299,22 @@ fn connections_over_ipv6_are_distributed_and_servers_are_checked() {
         .weir(&["write", "balancer", "balancer.drain", &address6(1)]);
     assert_eq!(farm.answering6(30), [2, 3]);
     assert!(downloads.into_iter().all(is_whole));
+    // A client that only waits learns that its server is gone.
+    farm.gateway
+        .weir(&["write", "balancer", "connections.clear", ""]);
+    let mut slow = farm.fetch6();
+    until("no download", || {
+        farm.server6(2)[3] != "0" || farm.server6(3)[3] != "0"
+    });
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let number = if farm.server6(2)[3] != "0" { 2 } else { 3 };
+    farm.gateway
+        .weir(&["write", "balancer", "balancer.remove", &address6(number)]);
+    let begun = std::time::Instant::now();
+    assert!(!slow.wait().unwrap().success());
+    assert!(begun.elapsed().as_secs() < 4, "{:?}", begun.elapsed());
+    farm.gateway
+        .weir(&["write", "balancer", "balancer.add", &address6(number)]);
     // A server of both versions that refuses connections is down for both.
     farm.web[2] = None;
     until("the server is not missed", || {

@@ -578,6 +578,12 @@ fn functions_that_keep_state_settle_their_flows() {
             rig.listed().len() == 2 && rig.listed().iter().all(|it| packets(it) > 200)
         });
         assert_eq!(rig.client.ask("tcp 20000000"), "True", "{function}");
+        // Its ends are seen for what they are, whatever passed by in between.
+        until("the connection is closed", || {
+            let table = rig.host.ok("read f connections.table");
+            let mut connections = table.lines().filter(|line| line.starts_with("6 "));
+            connections.all(|line| line.starts_with("6 closed "))
+        });
     }
 }
 

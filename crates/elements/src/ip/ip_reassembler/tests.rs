@@ -319,14 +319,18 @@ fn what_was_put_together_is_cut_again_where_nothing_else_may_be() {
         "i :: Inject -> MarkIP6Header -> IPReassembler(MAX_MTU_ANNO 36)
              -> f :: IP6Fragmenter(1500, HONOR_DF true, MTU_ANNO 36) -> c :: Collect; f[1] -> long :: Collect;",
     );
-    let (whole, pieces) = fragments6(&[5; 4000], 0, 1400);
-    for piece in &pieces {
-        rig.push("i", piece);
+    // The second would fit.
+    for (payload, mtu) in [(4000, 1400), (1400, 1300)] {
+        let (whole, pieces) = fragments6(&vec![5; payload], 0, mtu);
+        for piece in &pieces {
+            rig.push("i", piece);
+        }
+        let again = rig.data("c");
+        assert!(again.len() == pieces.len() && again.iter().all(|piece| piece.len() <= mtu));
+        rig.push("i", &whole);
+        let place = if whole.len() > 1500 { "long" } else { "c" };
+        assert_eq!(rig.data(place), [whole]);
     }
-    let again = rig.data("c");
-    assert!(again.len() == pieces.len() && again.iter().all(|piece| piece.len() <= 1400));
-    rig.push("i", &whole);
-    assert_eq!(rig.data("long"), [whole]);
 }
 
 proptest! {
