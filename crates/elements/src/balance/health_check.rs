@@ -131,6 +131,16 @@ struct Running {
 }
 
 impl Check {
+    /// Ends it, since its server was removed.
+    fn end_all(&mut self) {
+        (self.running, self.due) = (None, u64::MAX);
+    }
+
+    /// Whether its server was removed.
+    fn is_over(&self) -> bool {
+        self.due == u64::MAX
+    }
+
     /// When something is to be done.
     fn next(&self) -> u64 {
         self.running
@@ -143,10 +153,6 @@ impl Check {
         (self.server.address, own)
     }
 
-    /// That in words.
-    fn name(&self, port: u16) -> SocketAddr {
-        self.end(port).into()
-    }
 }
 
 #[handlers]
@@ -154,14 +160,16 @@ impl HealthCheck {
     /// A line for each server: address, `healthy` or `down`, and how the last check ended.
     #[read]
     fn table(&self) -> String {
-        let lines = self.checks.iter().map(|check| {
-            let name = check.name(self.port);
+        let checks = self.checks.iter().filter(|check| !check.is_over());
+        let lines = checks.map(|check| {
+            let name = self.name(check);
             let health = if check.server.healthy {
                 "healthy"
             } else {
                 "down"
             };
             let last = match check.last {
+                None if !self.can_check(check) => "not checked".to_string(),
                 None => "not checked yet".to_string(),
                 Some(Ok(())) => "answered".to_string(),
                 Some(Err(failure)) => failure.to_string(),
@@ -197,10 +205,7 @@ impl HealthCheck {
                     check.due = check.due.min(now + Self::nanoseconds(self.interval));
                 }
                 // One that was removed.
-                (Some(check), None) => {
-                    check.running = None;
-                    check.due = u64::MAX;
-                }
+                (Some(check), None) => check.end_all(),
                 (None, Some(server)) => self.checks.push(Check::new(server, now)),
                 (None, None) => break,
             }
@@ -219,6 +224,21 @@ impl HealthCheck {
                 resend: now,
                 deadline: now + Self::nanoseconds(self.timeout),
             });
+        }
+    }
+
+    /// Whether a server can be checked: it has a port if one is needed, and there is an address to check from.
+    fn can_check(&self, check: &Check) -> bool {
+        let has_port = check.end(self.port).1 != 0 || self.kind == Kind::Icmp;
+        has_port && self.kind != Kind::None && self.source_for(check.server.address).is_some()
+    }
+
+    /// A server's name in words, with the port that is checked, if there is one.
+    fn name(&self, check: &Check) -> String {
+        match check.end(self.port) {
+            (address, 0) => address.to_string(),
+            (address, _) if self.kind == Kind::Icmp => address.to_string(),
+            end => SocketAddr::from(end).to_string(),
         }
     }
 
@@ -320,7 +340,8 @@ impl HealthCheck {
         }
         check.against = 0;
         check.server.healthy = result.is_ok();
-        let server = check.name(self.port);
+        let server = self.checks.get(number).map(|check| self.name(check));
+        let server = server.unwrap_or_default();
         let name: String = cx.name().into();
         match result {
             Ok(()) => cx.chatter(format_args!("{name}: {server} is healthy")),
@@ -431,11 +452,10 @@ impl Element for HealthCheck {
         let now = cx.steady().0;
         self.look(cx, now);
         for number in 0..self.checks.len() {
-            let Some(check) = self.checks.get_mut(number) else {
+            let Some(check) = self.checks.get(number) else {
                 break;
             };
-            let can = check.server.address.is_ipv4() || self.source6.is_some();
-            let can = can && (check.end(self.port).1 != 0 || self.kind == Kind::Icmp);
+            let can = self.can_check(check);
             match check.running {
                 Some(running) if running.deadline <= now => {
                     self.end(cx, number, Err(Failure::Silent));
@@ -443,7 +463,10 @@ impl Element for HealthCheck {
                 Some(running) if running.resend <= now => self.send(cx, number, now),
                 Some(_) => {}
                 None if check.due <= now && !can => {
-                    check.due = now + Self::nanoseconds(self.interval);
+                    let due = now + Self::nanoseconds(self.interval);
+                    if let Some(check) = self.checks.get_mut(number) {
+                        check.due = due;
+                    }
                 }
                 None if check.due <= now => {
                     self.begin(cx, number, now);

@@ -269,7 +269,10 @@ fn servers_are_checked() {
     let mut rig = Rig::new(&config("icmp"));
     rig.advance(3 * SECOND);
     assert!(rig.data("checks").is_empty());
-    assert_contains(&rig.read("h.table"), "[fd00::1]:80 healthy not checked yet");
+    assert_contains(&rig.read("h.table"), "fd00::1 healthy not checked\n");
+    rig.write("b.remove", "[fd00::1]:80");
+    rig.advance(2 * SECOND);
+    assert_eq!(rig.read("h.table"), "10.0.0.1 down no answer in time\n");
 }
 
 proptest! {
