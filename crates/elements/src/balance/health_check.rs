@@ -152,7 +152,6 @@ impl Check {
         let own = if port == 0 { self.server.port } else { port };
         (self.server.address, own)
     }
-
 }
 
 #[handlers]

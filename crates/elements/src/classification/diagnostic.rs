@@ -45,6 +45,13 @@ impl fmt::Display for Diagnostic {
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Diagnostics {
+    /// The first error; the first warning if there is none.
+    pub fn into_first(self) -> Option<Diagnostic> {
+        self.0
+            .into_iter()
+            .min_by_key(|it| it.severity != Severity::Error)
+    }
+
     pub(super) fn error(&mut self, pattern: Option<usize>, text: impl Into<String>) {
         self.push(Severity::Error, pattern, text.into());
     }

@@ -19,7 +19,8 @@ const TICK: u64 = 1_000_000_000;
 /// protocol. Later packets of both directions have its number, and so have ICMP errors about them.
 /// TCP connections go from state to state with the flags of their segments (RFC 9293). A RST counts only with
 /// the sequence number that the receiver expects next, or one that is under way (RFC 5961), and a FIN only with
-/// one in the receiver's window: forged ones, which do not know the numbers, pass and change nothing. Of a
+/// one in the receiver's window: forged ones, which do not know the numbers, pass and change nothing. A segment that
+/// stands for others, which SettleFlows had passed on elsewhere, may be as much further as these reach. Of a
 /// connection that is picked up in the middle, the scale of windows is not known: they count as the largest.
 /// A SYN on a connection that is closed begins another one. Connections
 /// of UDP, SCTP, DCCP and UDP-Lite have ports, ICMP queries have their identifier, and other
@@ -35,12 +36,13 @@ const TICK: u64 = 1_000_000_000;
 /// must have their IP header marked.
 ///
 /// Connections over IPv6 are tracked as those over IPv4 are. ICMPv6 echo requests begin connections as ICMP's do;
-/// the messages of neighbor discovery and of multicast groups belong to none.
+/// the messages of neighbor discovery and of multicast groups belong to none. A packet whose routing header of type 0
+/// has places left to go to (RFC 5095) is invalid, and so is a fragment in a fragment.
 ///
 /// A connection ends when it had no packet for the timeout of its state, or when an element behind
 /// refuses it. All memory is allocated when the router is initialized: about 150 bytes for each of
-/// CAPACITY connections, and more in the elements behind; but 32 bytes for the addresses of a connection over IPv6
-/// are allocated as they come. When all are in use, a new connection
+/// CAPACITY connections, and more in the elements behind; but 32 bytes for the addresses of a connection over IPv6,
+/// and 32 more if a balancer changes them, are allocated as they come. When all are in use, a new connection
 /// takes the place of the oldest TCP connection that is closed, or if there is none of the oldest that is
 /// not confirmed: one that had no reply, or no complete TCP handshake. If there is none, or none before
 /// the batch at hand, the packet is dropped. So

@@ -193,7 +193,7 @@ impl Rules {
                 .map(|(number, rule): (u32, _)| format!("{number} {}", rule.pattern))
                 .collect();
             let done = flow_filter(&texts, rules.len(), names).map_err(|said| {
-                let first = said.0.into_iter().next();
+                let first = said.into_first();
                 let (rule, text) = first.map_or((None, String::new()), |it| (it.pattern, it.text));
                 if text == NO_MEMORY {
                     return Refusal::NoMemory(rules.len());

@@ -313,11 +313,29 @@ pub fn upper(header: &[u8]) -> Result<(Ipv6Packet<&[u8]>, UpperLayer), Unknown> 
     }
     let upper = ip.extensions().upper_layer();
     let upper = upper.map_err(|_| Unknown::Invalid)?;
+    if is_evasive(&ip) {
+        return Err(Unknown::Invalid);
+    }
     match upper.fragment {
         // Whole all the same (RFC 6946).
         Some(fragment) if fragment.offset != 0 || fragment.more => Err(Unknown::Fragment),
         _ => Ok((ip, upper)),
     }
+}
+
+/// Whether a packet's extension headers hide where it goes, or what it carries: a routing header of type 0, which RFC 5095
+/// forbids, with places to go to; a fragment in a fragment.
+fn is_evasive(ip: &Ipv6Packet<&[u8]>) -> bool {
+    let mut fragments = 0;
+    ip.extensions()
+        .flatten()
+        .any(|extension| match extension.bytes {
+            [_, _, 0, left, ..] if extension.kind == IpProtocol::ROUTING => *left > 0,
+            _ => {
+                fragments += u32::from(extension.kind == IpProtocol::FRAGMENT);
+                fragments > 1
+            }
+        })
 }
 
 /// What an ICMPv6 error quotes of a packet.

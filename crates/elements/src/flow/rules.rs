@@ -104,13 +104,19 @@ pub fn check(text: &str) -> Option<Wrong> {
 pub fn check_pattern(rule: &Rule<'_>, names: &dyn Names) -> Option<Wrong> {
     let texts = [format!("allow {}", rule.pattern)];
     let said = flow_filter(&texts, 1, names).err()?;
-    let reason = said.0.into_iter().next()?;
+    let reason = said.into_first()?;
     Some((rule.line, reason.text))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_mistakes_the_error_is_told() {
+        let wrong = check("allow tcp dst prt 5\n").unwrap();
+        assert!(wrong.1.contains("prt"), "{wrong:?}");
+    }
 
     #[test]
     fn rules_have_an_action_a_side_and_a_pattern() {

@@ -43,6 +43,32 @@ fn marks(rig: &mut Rig, name: &str) -> Vec<(u32, bool, bool)> {
 }
 
 #[test]
+fn headers_that_hide_where_a_packet_goes_are_refused() {
+    let plain = datagram(7);
+    let routing = |left: u8, kind: u8| {
+        let mut header = std::vec![17, 2, kind, left, 0, 0, 0, 0];
+        header.extend(B.octets());
+        packet(43, A, B, &[&header[..], &plain[40..]].concat())
+    };
+    let atomic = [44, 0, 0, 0, 0, 0, 0, 9];
+    let inner = [17, 0, 0, 0, 0, 0, 0, 9];
+    let nested = packet(44, A, B, &[&atomic[..], &inner[..], &plain[40..]].concat());
+    let single = packet(44, A, B, &[&inner[..], &plain[40..]].concat());
+    for (sent, passes) in [
+        (routing(1, 0), 0),
+        (routing(0, 0), 1),
+        (routing(1, 4), 1),
+        (nested, 0),
+        (single, 1),
+    ] {
+        let mut rig = tracker("CAPACITY 8");
+        rig.push("i", &sent);
+        assert_eq!(rig.data("c").len(), passes, "{sent:?}");
+        assert_eq!(rig.read("t.invalid"), (1 - passes).to_string());
+    }
+}
+
+#[test]
 fn both_directions_have_one_number() {
     let mut rig = tracker("CAPACITY 8");
     rig.push("i", &tcp((A, 1000), (B, 80), SYN, &[]));
