@@ -31,9 +31,9 @@ const REFUSED: u32 = 2;
 ///
 /// A server takes no new connections while it is drained, or a HealthCheck finds it down. Its
 /// connections go on while it is drained. They end when it is removed, and if DOWN is `reset` when it
-/// is down: a reset of each goes to its client by output 1, if the next number that the client expects is known; and
-/// the next packets from clients leave by output 2, for a TCPReset, as do packets of new
-/// connections when there is no server.
+/// is down: a reset goes to the client by output 1, with the number that it acknowledged last, and within 5 seconds
+/// packets that it sends all the same leave by output 2, for a TCPReset, as do packets of new connections when there is
+/// no server.
 ///
 /// A ConnectionTracker upstream finds connections. All memory is allocated when the router is
 /// initialized: about 56 bytes for each of its connections, and 200 KB for servers, of which there are 512 at
@@ -93,15 +93,19 @@ pub struct FlowIPLoadBalancer {
     tracker: Option<Link<dyn Tracker>>,
     /// The flow at which the search for connections of servers that are gone goes on.
     search: Option<u32>,
+    /// Whether it has reset connections, which another search is to end.
+    has_reset: bool,
     timer: Option<TimerId>,
 }
 
-/// Flows that a search looks at before others have their turns again, and connections that it ends.
+/// Flows that a search looks at before others have their turns again, and connections that it resets.
 const SEARCHED: u32 = 4096;
 /// See [`SEARCHED`].
-const ENDED: usize = 64;
+const RESETS: usize = 64;
 /// Nanoseconds until it goes on.
 const PAUSE: u64 = 1_000_000;
+/// Nanoseconds that a client has to answer a reset whose number is not the one that it expects.
+const ANSWER: u64 = 5_000_000_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
@@ -177,6 +181,8 @@ enum Choice {
     Refused,
     /// The server of this number.
     Server(u16),
+    /// None any more, and the client was told.
+    Reset,
 }
 
 /// What becomes of the packets of a connection with a server, and the key of those that answer then.
@@ -274,34 +280,44 @@ impl FlowIPLoadBalancer {
         }
     }
 
-    /// Ends a connection if its server is gone; returns whether it did.
-    fn end_if_lost(&mut self, cx: &mut Cx<'_>, flow: u32) -> Option<bool> {
-        let state = self.flows.of_number(flow)?;
-        let Choice::Server(number) = state.choice else {
-            return None;
-        };
-        let server = self.pool.get_mut(number)?;
-        if !server.is_gone(self.down == Down::Reset) {
-            return Some(false);
-        }
-        server.connections = server.connections.saturating_sub(1);
-        state.choice = Choice::Refused;
+    /// Resets a connection whose server is gone, and ends one that was reset before; returns whether it was reset.
+    fn look_at(&mut self, cx: &mut Cx<'_>, flow: u32) -> Option<bool> {
         let tracker = self.tracker?;
-        let (protocol, key) = cx
-            .reach(tracker, |tracker, _| tracker.opener(flow))
-            .flatten()?;
-        if protocol != IpProtocol::TCP {
-            // Its next packet begins another.
-            cx.reach(tracker, |tracker, _| tracker.refuse(flow));
-            return Some(true);
+        let state = self.flows.of_number(flow)?;
+        match state.choice {
+            Choice::Unknown | Choice::Refused => return Some(false),
+            Choice::Reset => {
+                cx.reach(tracker, |tracker, _| tracker.refuse(flow));
+                return Some(false);
+            }
+            Choice::Server(number) => {
+                let server = self.pool.get_mut(number)?;
+                if !server.is_gone(self.down == Down::Reset) {
+                    return Some(false);
+                }
+                server.connections = server.connections.saturating_sub(1);
+                state.choice = Choice::Refused;
+            }
         }
-        let last = SegmentNumbers::default();
-        let client = cx.reach(tracker, |tracker, _| tracker.receiver(flow, true, &last))?;
+        let opener = cx.reach(tracker, |tracker, _| tracker.opener(flow));
+        let (protocol, key) = opener.flatten()?;
+        let any = SegmentNumbers::default();
+        let client = cx.reach(tracker, |tracker, _| tracker.receiver(flow, true, &any))?;
+        let sequence = match (protocol, client.acknowledged) {
+            (IpProtocol::TCP, Some(sequence)) => sequence,
+            // The client's next segment is answered.
+            (IpProtocol::TCP, None) => return Some(false),
+            // Its next packet begins another.
+            _ => {
+                cx.reach(tracker, |tracker, _| tracker.refuse(flow));
+                return Some(false);
+            }
+        };
         let reset = Segment {
             source: key.reverse().from(),
             destination: key.from(),
             flags: TcpFlags::RST,
-            sequence: client.acknowledged?,
+            sequence,
             acknowledgment: 0,
             payload: 0,
         };
@@ -309,9 +325,9 @@ impl FlowIPLoadBalancer {
             window: 0,
             ..Style::CONTROL
         };
-        if let Some(reset) = make_any(cx, &reset, &style, &[]) {
-            cx.emit(1, reset);
-        }
+        let reset = make_any(cx, &reset, &style, &[])?;
+        cx.emit(1, reset);
+        self.flows.of_number(flow)?.choice = Choice::Reset;
         Some(true)
     }
 
@@ -466,14 +482,20 @@ impl Element for FlowIPLoadBalancer {
         };
         let capacity = self.flows.capacity() as u32;
         let until = capacity.min(flow.saturating_add(SEARCHED));
-        let mut ended = 0;
-        while flow < until && ended < ENDED {
-            ended += usize::from(self.end_if_lost(cx, flow) == Some(true));
+        let mut resets = 0;
+        while flow < until && resets < RESETS {
+            resets += usize::from(self.look_at(cx, flow) == Some(true));
             flow += 1;
         }
-        self.search = (flow < capacity).then_some(flow);
-        if self.search.is_some() {
+        self.has_reset |= resets > 0;
+        if flow < capacity {
+            self.search = Some(flow);
             cx.schedule_after(timer, PAUSE);
+        } else if core::mem::take(&mut self.has_reset) {
+            self.search = Some(0);
+            cx.schedule_after(timer, ANSWER);
+        } else {
+            self.search = None;
         }
     }
 
