@@ -185,7 +185,7 @@ enum Choice {
     Reset,
 }
 
-/// What becomes of the packets of a connection with a server, and the key of those that answer then.
+/// The changes to the packets of a connection with a server, and the key of its replies.
 fn translation(protocol: IpProtocol, key: AnyKey, server: &Server) -> Option<(Changes, AnyKey)> {
     let own_port = server.port != 0 && protocol.has_ports();
     match (key, server.address) {

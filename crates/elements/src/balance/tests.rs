@@ -162,7 +162,7 @@ fn clients_that_only_wait_are_told_too() {
     assert_eq!(rig.read("t.count"), "199");
     rig.advance(6 * SECOND);
     assert_eq!(rig.read("t.count"), "0");
-    // The datagram's flow begins anew.
+    // The next datagram starts a new connection.
     rig.write("b.add", "10.0.0.2");
     rig.push("c", &question);
     assert_eq!(destination(&rig.data("there")[0]), (server(2), 53));

@@ -1,6 +1,8 @@
 //! IPv6 packets in the form that patterns for both versions of IP look at.
 
 use super::headers::Headers;
+use super::program::Program;
+use super::views::headers;
 use crate::prelude::*;
 
 /// Where the source address begins, in bytes from the start of the flat header.
@@ -18,14 +20,14 @@ const UPPER: usize = 60;
 ///
 /// Version, traffic class, length, hop limit and protocol, which is that of the upper layer, are where IPv4 has
 /// them; identification and fragment are 0, and so are the addresses. IPv6's follow, and then the upper layer.
-pub struct Flat {
+struct Flat {
     bytes: [u8; HEADER + UPPER],
     length: usize,
 }
 
 impl Flat {
     /// The flat form of a packet; `None` if it is not IPv6, or its extension headers are wrong.
-    pub fn of(packet: &Packet) -> Option<Flat> {
+    fn of(packet: &Packet) -> Option<Flat> {
         let ip = Ipv6Packet::new_quoted(packet.network_header()?).ok()?;
         let upper = ip.extensions().upper_layer().ok()?;
         let mut bytes = [0; HEADER + UPPER];
@@ -46,8 +48,19 @@ impl Flat {
     }
 
     /// As programs look at it, with the packet's MAC header.
-    pub fn headers<'a>(&'a self, packet: &'a Packet) -> Headers<'a> {
+    fn headers<'a>(&'a self, packet: &'a Packet) -> Headers<'a> {
         let mac = packet.mac_header().unwrap_or(&[]);
         Headers::ip(&self.bytes[..self.length], HEADER).with_mac(mac)
+    }
+}
+
+impl Program {
+    /// The output that a packet goes to, which is IPv6 if `is_ip6` says so; `None` if it is dropped. The program is of
+    /// patterns for both versions of IP.
+    pub fn classify_dual_stack(&self, packet: &Packet, is_ip6: bool) -> Option<usize> {
+        match is_ip6 {
+            false => self.classify(&headers(packet)),
+            true => self.classify(&Flat::of(packet)?.headers(packet)),
+        }
     }
 }

@@ -30,7 +30,7 @@ pub fn ip_filter<R: AsRef<str>>(
 }
 
 /// Compiles rules as [`ip_filter`] does, but for packets of both versions of IP: addresses may be IPv6's, too, and
-/// `icmp6` is a protocol. What the rules see of an IPv6 packet is its [flat](super::Flat) form.
+/// `icmp6` is a protocol. What the rules see of an IPv6 packet is its flat form (`flat`).
 ///
 /// # Errors
 /// As of [`ip_filter`].

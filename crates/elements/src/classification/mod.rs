@@ -65,7 +65,6 @@ mod wide_tables;
 
 pub use classifier::{classifier, classifier_to};
 pub use diagnostic::{Compiled, Diagnostic, Diagnostics, Severity};
-pub use flat::Flat;
 pub use headers::{Headers, View};
 pub use hit::NO_OUTPUT;
 pub use ip_filter::{NO_MEMORY, dual_stack_classifier, flow_filter, ip_classifier, ip_filter};

@@ -4,7 +4,7 @@ use router::memory::RESERVE;
 
 use super::rules::{self, Action, Wrong};
 use super::{FlowStates, FlowUser, Tracker};
-use crate::classification::{Flat, NO_MEMORY, Program, flow_filter, headers};
+use crate::classification::{NO_MEMORY, Program, flow_filter};
 use crate::filters::compile::RouterNames;
 use crate::filters::dispatch::{DROP, send};
 use crate::prelude::*;
@@ -212,10 +212,7 @@ impl Rules {
     /// What the rules say of a packet from a side, and which does.
     fn decide(&self, side: usize, packet: &Packet) -> Option<(Action, u16)> {
         let program = self.programs.get(*self.program_of.get(side)?)?;
-        let number = match is_ip6(packet) {
-            false => program.classify(&headers(packet))?,
-            true => program.classify(&Flat::of(packet)?.headers(packet))?,
-        };
+        let number = program.classify_dual_stack(packet, is_ip6(packet))?;
         Some((*self.actions.get(number)?, number as u16))
     }
 }

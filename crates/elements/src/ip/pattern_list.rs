@@ -1,9 +1,7 @@
 //! Patterns of IPFilter, one for each output: what IPClassifier and DualStackClassifier share.
 
 use super::ip_filter::filter;
-use crate::classification::{
-    Compiled, Diagnostics, Flat, Program, dual_stack_classifier, headers, ip_classifier,
-};
+use crate::classification::{Compiled, Diagnostics, Program, dual_stack_classifier, ip_classifier};
 use crate::filters::compile::{RouterNames, classification_effects, take_compiled};
 use crate::filters::dispatch::{DROP, send};
 use crate::prelude::*;
@@ -120,11 +118,7 @@ impl<const BOTH: bool> Element for PatternList<BOTH> {
             Some(program) if BOTH && batch.iter().any(is_ip6) => {
                 let mut outputs = [DROP; BATCH];
                 for (packet, output) in batch.iter().zip(&mut outputs) {
-                    let found = match is_ip6(packet) {
-                        false => program.classify(&headers(packet)),
-                        true => Flat::of(packet)
-                            .and_then(|flat| program.classify(&flat.headers(packet))),
-                    };
+                    let found = program.classify_dual_stack(packet, is_ip6(packet));
                     *output = found.map_or(DROP, |found| found as u32);
                 }
                 send(cx, batch, &outputs)
