@@ -28,10 +28,10 @@
 // and one that keeps to it is limited wrongly once in 70 000, if 1000 others are beyond theirs. A flood of made-up
 // sources with more than 16384 times a limit in a second limits all: with the default, 16 million SYNs a second, 160
 // million UDP packets, 1.6 million ICMP packets.
-// TCP fragments are dropped over IPv4.
+// TCP fragments are dropped.
 //
-// Over IPv6, a source is a network of 64 bits, and has the same limits. Its SYNs are limited, and not answered here:
-// further segments, and neighbor discovery, pass.
+// Over IPv6, a source is a network of 64 bits, and has the same limits. Neighbor discovery passes. A connection takes 32
+// bytes more.
 //
 // Frames of other protocols are not protected, and neither are those with a VLAN tag: with `others=drop`, they do not
 // pass.
@@ -68,7 +68,7 @@ define($others allow);
 // number from 1 to 4194304: most connections.
 define($connections 10000);
 
-// number from 536 to 65535: the largest segment that servers take.
+// number from 536 to 65535: the largest segment that servers take over IPv4; over IPv6 it is 20 bytes smaller.
 define($mss 1460);
 
 // number from 0 to 14: by how much servers scale their windows.
@@ -101,20 +101,20 @@ in[0] -> CheckIPHeader(14) -> from_outside :: DualStackClassifier(
 in[1], in[2] -> to_inside;
 in[3] -> CheckIP6Header(OFFSET 14) -> from_outside;
 in[4] -> IPFilter($others all) -> to_inside;
-// The proxy knows IPv4 alone.
-proxied :: Classifier(12/0800, -);
-proxied[0] -> [0] proxy;
-proxied[1] -> to_inside;
 from_outside[0] -> allowed :: Counter -> to_inside;
-from_outside[1] -> syns :: SourceLimiter($syn_rate) -> proxied;
-from_outside[2] -> proxied;
+from_outside[1] -> syns :: SourceLimiter($syn_rate) -> [0] proxy;
+from_outside[2] -> [0] proxy;
 from_outside[3] -> udp :: SourceLimiter($udp_rate) -> to_inside;
-from_outside[4] -> icmp :: SourceLimiter($icmp_rate) -> proxied;
+from_outside[4] -> icmp :: SourceLimiter($icmp_rate) -> [0] proxy;
 from_outside[5] -> passed :: Counter -> to_inside;
 
-FromNetfront(inside) -> out :: Classifier(12/0800, 12/0806, 12/86dd, -);
-out[0] -> CheckIPHeader(14) -> from_inside :: DualStackClassifier(dst $allow, tcp or icmp, -);
+FromNetfront(inside) -> out :: Classifier(12/0800, 12/0806, 12/86dd 20/3aff, 12/86dd, -);
+out[0] -> CheckIPHeader(14) -> from_inside :: DualStackClassifier(
+	dst $allow,
+	tcp or icmp or (icmp6 and ip vers 6),
+	-);
 out[1], out[2] -> to_outside;
-out[3] -> IPFilter($others all) -> to_outside;
+out[3] -> CheckIP6Header(OFFSET 14) -> from_inside;
+out[4] -> IPFilter($others all) -> to_outside;
 from_inside[0], from_inside[2] -> to_outside;
 from_inside[1] -> [1] proxy;

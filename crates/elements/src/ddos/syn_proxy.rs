@@ -13,12 +13,13 @@ use segment::Change;
 
 use crate::filters::dispatch::{DROP, send};
 use crate::flow::connections::Connections;
+use crate::flow::ip6::{AnyKey, FlowKey6, Pair};
 use crate::flow::probe::{Part, Probe, Unknown, probe};
 use crate::flow::state::{ACK, RST, SYN, State, Step, TcpTimeouts};
 use crate::flow::windows::SegmentNumbers;
 use crate::prelude::*;
 use crate::rewriter::flow::Direction;
-use crate::rewriter::headers;
+use crate::rewriter::headers::{self, is_ip6};
 use crate::rewriter::index::NoMemory;
 
 /// Most connections, for which memory is allocated at once.
@@ -49,13 +50,17 @@ const CLIENTS: usize = 0;
 /// the client sends again, and after 1 s, 3 s, and so on to 31 s; a client whose server does not answer in 63 s is
 /// reset (`unanswered`). RSTs and FINs with wrong sequence numbers pass, and change nothing (see
 /// ConnectionTracker). Segments from clients that belong to no connection, and have no cookie, are dropped
-/// (`invalid`), and so are fragments of TCP. Connections that servers open are let through, and so is what is
-/// not TCP. ICMP errors have the numbers of the segment that they are about changed back.
+/// (`invalid`), and so are fragments of TCP (`fragments`). Connections that servers open are let through, and so is what
+/// is not TCP. ICMP errors have the numbers of the segment that they are about changed back.
 ///
-/// All memory is allocated when the router is initialized: about 250 bytes for each of CAPACITY connections. When all
-/// are in use, a new one takes the place of the oldest that is closed, or else of the oldest that its server has not
-/// answered; if there is none, it is dropped (`full`). Connections end when they had no packet for the timeout of their
-/// state. In a hotswap with the same CAPACITY, they go on.
+/// Connections are over IPv4 or IPv6. Clients are told 20 bytes less than MSS over IPv6, whose header is so much longer.
+/// Segments that the proxy makes have no extension headers.
+///
+/// All memory is allocated when the router is initialized: about 250 bytes for each of CAPACITY connections; but 32 bytes
+/// for the addresses of a connection over IPv6 are allocated as they come. When all are in use, a new one takes the place
+/// of the oldest that is closed, or else of the oldest that its server has not answered; if there is none, it is dropped
+/// (`full`). Connections end when they had no packet for the timeout of their state. In a hotswap with the same CAPACITY,
+/// they go on.
 ///
 /// Packets must have their IP header marked. What stands before it stays, with Ethernet addresses exchanged in
 /// answers: the proxy works between two networks that are one, without addresses.
@@ -77,7 +82,7 @@ pub struct SYNProxy {
     /// Most connections.
     #[arg(positional, default = 65536, read)]
     capacity: u32,
-    /// The largest segment that servers take.
+    /// The largest segment that servers take over IPv4.
     #[arg(default = 1460)]
     mss: u16,
     /// By how much servers scale their windows: 0 to 14.
@@ -124,6 +129,8 @@ pub struct SYNProxy {
     table: Connections,
     proxied: Vec<Proxied>,
     waiting: Waiting,
+    /// The addresses of a batch's packets over IPv6.
+    pairs: Vec<Pair>,
     keys: Cookies,
     /// The tick at which the key of new cookies ends.
     rotate_at: u32,
@@ -165,6 +172,25 @@ struct Proxied {
 
 const _: () = assert!(size_of::<Proxied>() <= 96);
 
+/// What tells the connection of a packet.
+struct Flow {
+    probe: Probe,
+    /// The addresses, if they are of IPv6.
+    pair: Option<Pair>,
+}
+
+impl Flow {
+    fn key(&self) -> AnyKey {
+        match self.pair {
+            None => AnyKey::V4(self.probe.key),
+            Some(addresses) => AnyKey::V6(FlowKey6 {
+                addresses,
+                ports: self.probe.key.ports,
+            }),
+        }
+    }
+}
+
 /// What becomes of a packet.
 enum Fate {
     /// It leaves, to servers or to clients.
@@ -189,10 +215,12 @@ impl SYNProxy {
     #[read(expensive)]
     fn table(&self) -> Result<String, HandlerError> {
         listing(|out| {
-            self.table.iter().try_for_each(|(_, connection)| {
+            self.table.iter().try_for_each(|(number, connection)| {
                 let (state, left) = (connection.state, self.table.left(connection));
-                let key = connection.key(Direction::Forward);
-                writeln!(out, "{state} {key} {left}")
+                match self.table.key(number, Direction::Forward) {
+                    Some(key) => writeln!(out, "{state} {key} {left}"),
+                    None => Ok(()),
+                }
             })
         })
     }
@@ -211,6 +239,16 @@ impl SYNProxy {
         (cx.steady().0 / TICK) as u32
     }
 
+    /// The connection that a packet belongs to, and the direction of the packet.
+    #[inline]
+    fn find(&self, Flow { probe, pair }: &Flow) -> Option<(u32, Direction)> {
+        let (protocol, key, hash) = (probe.protocol, probe.key, probe.hash);
+        match pair {
+            None => self.table.find(protocol, key, hash),
+            Some(pair) => self.table.find6(protocol, key, hash, *pair),
+        }
+    }
+
     /// What becomes of a TCP segment.
     #[inline]
     fn segment(
@@ -218,16 +256,16 @@ impl SYNProxy {
         cx: &mut Cx<'_>,
         port: usize,
         flags: u8,
-        probe: &Probe,
+        flow: &Flow,
         packet: &mut Packet,
     ) -> Fate {
-        let found = self.table.find(probe.protocol, probe.key, probe.hash);
+        let found = self.find(flow);
         let is_syn = flags & (SYN | ACK) == SYN;
         let Some((number, direction)) = found else {
             return match (port, is_syn) {
-                (CLIENTS, true) => self.answer(cx, probe, packet),
-                (CLIENTS, false) => self.open(flags, probe, packet),
-                (_, true) => self.pass(probe, packet),
+                (CLIENTS, true) => self.answer(cx, flow, packet),
+                (CLIENTS, false) => self.open(flags, flow, packet),
+                (_, true) => self.pass(flow, packet),
                 (_, false) => Fate::Invalid,
             };
         };
@@ -242,7 +280,7 @@ impl SYNProxy {
         if is_proxied && direction == Direction::Forward {
             if is_syn {
                 known.is_asked = true;
-                return self.answer(cx, probe, packet);
+                return self.answer(cx, flow, packet);
             }
             let is_over = matches!(
                 self.table.get(number).map(|it| it.state),
@@ -250,10 +288,10 @@ impl SYNProxy {
             );
             if (known.is_asked || is_over) && flags & (ACK | RST) == ACK {
                 // A cookie begins another connection in its place.
-                let opened = self.cookie(probe, packet);
+                let opened = self.cookie(flow, packet);
                 if let Some(new) = opened.filter(|new| new.cookie != self.cookie_of(number)) {
                     self.table.end(number);
-                    return self.begin(probe, new, packet);
+                    return self.begin(flow, new, packet);
                 }
             }
         }
@@ -268,7 +306,7 @@ impl SYNProxy {
             Phase::Open if direction == Direction::Reply && flags & SYN != 0 => {
                 self.confirm(&known, packet)
             }
-            _ => self.follow(number, probe, direction, flags, packet),
+            _ => self.follow(number, flow, direction, flags, packet),
         }
         .unwrap_or(Fate::Invalid)
     }
@@ -290,7 +328,7 @@ impl SYNProxy {
     fn follow(
         &mut self,
         number: u32,
-        probe: &Probe,
+        flow: &Flow,
         direction: Direction,
         flags: u8,
         packet: &mut Packet,
@@ -310,7 +348,7 @@ impl SYNProxy {
             Step::Invalid => return None,
             Step::Restart => {
                 self.table.end(number);
-                return Some(self.pass(probe, packet));
+                return Some(self.pass(flow, packet));
             }
         }
         let known = self.proxied.get(number as usize)?;
@@ -324,8 +362,8 @@ impl SYNProxy {
 
     /// An ICMP error: what it quotes of a segment to the client becomes what the server sent.
     #[cold]
-    fn relate(&mut self, port: usize, probe: &Probe, packet: &mut Packet) {
-        let found = self.table.find(probe.protocol, probe.key, probe.hash);
+    fn relate(&mut self, port: usize, flow: &Flow, packet: &mut Packet) {
+        let found = self.find(flow);
         let known = found.and_then(|(number, _)| self.proxied.get(number as usize));
         if let Some(known) = known.filter(|known| port == CLIENTS && known.phase == Phase::Open) {
             // An error that quotes too little for a sequence number says nothing of it.
@@ -358,6 +396,17 @@ enum Kind {
     Invalid,
 }
 
+impl Kind {
+    fn of(found: Probe) -> Kind {
+        match found.part {
+            Part::Segment(flags) => Kind::Segment(flags, found),
+            Part::Error if found.protocol == IpProtocol::TCP.0 => Kind::Error(found),
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// What an IPv4 packet is.
 #[inline]
 fn kind(packet: &Packet) -> Kind {
     let Some((ip, _)) = headers::parts(packet) else {
@@ -368,14 +417,38 @@ fn kind(packet: &Packet) -> Kind {
         return Kind::Other;
     }
     match (probe(packet), protocol) {
-        (Ok(found), _) => match found.part {
-            Part::Segment(flags) => Kind::Segment(flags, found),
-            Part::Error if found.protocol == IpProtocol::TCP.0 => Kind::Error(found),
-            _ => Kind::Other,
-        },
+        (Ok(found), _) => Kind::of(found),
         (Err(_), IpProtocol::ICMP) => Kind::Other,
         (Err(Unknown::Fragment), _) => Kind::Fragment,
         (Err(Unknown::Invalid), _) => Kind::Invalid,
+    }
+}
+
+/// The protocol of an IPv6 packet, of a later fragment too.
+fn protocol6(packet: &Packet) -> Option<IpProtocol> {
+    let ip = Ipv6Packet::new_quoted(packet.network_header()?).ok()?;
+    let upper = ip.extensions().upper_layer().ok()?;
+    Some(upper.protocol)
+}
+
+impl SYNProxy {
+    /// What an IPv6 packet is, and its addresses if it belongs to a connection.
+    #[inline(never)]
+    fn kind6(&self, packet: &Packet) -> (Kind, Option<Pair>) {
+        let unknown = match self.table.addresses.probe(packet) {
+            Ok((mut found, pair)) => {
+                found.hash = self.table.hash6(found.protocol, found.key);
+                let kind = Kind::of(found);
+                return (kind, (!matches!(kind, Kind::Other)).then_some(pair));
+            }
+            Err(unknown) => unknown,
+        };
+        let kind = match (protocol6(packet), unknown) {
+            (Some(IpProtocol::TCP), Unknown::Fragment) => Kind::Fragment,
+            (Some(IpProtocol::TCP) | None, _) => Kind::Invalid,
+            (Some(_), _) => Kind::Other,
+        };
+        (kind, None)
     }
 }
 
@@ -393,10 +466,9 @@ impl Element for SYNProxy {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let seeds = [cx.random().next_u64(), cx.random().next_u64()];
         let capacity = self.capacity as usize;
-        let room = self
-            .proxied
-            .try_reserve_exact(capacity)
-            .map_err(|_| NoMemory);
+        let proxied = self.proxied.try_reserve_exact(capacity);
+        let room = proxied.and_then(|()| self.pairs.try_reserve_exact(BATCH));
+        let room = room.map_err(|_| NoMemory);
         let table = room.and_then(|()| Connections::new(capacity, seeds));
         let both = table.and_then(|table| Ok((table, Waiting::new(capacity)?)));
         (self.table, self.waiting) = both.map_err(|_| {
@@ -406,6 +478,7 @@ impl Element for SYNProxy {
             ))
         })?;
         self.proxied.resize(capacity, Proxied::default());
+        self.table.addresses.seeds = [cx.random().next_u64(), cx.random().next_u64()];
         let now = Self::now(cx);
         self.table.advance(now, |_| {});
         self.keys = Cookies::new(cx.random());
@@ -420,21 +493,39 @@ impl Element for SYNProxy {
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
         self.table.begin();
         let mut kinds = [Kind::Invalid; BATCH];
+        let mut pairs = core::mem::take(&mut self.pairs);
         for (packet, slot) in batch.iter().zip(&mut kinds) {
-            *slot = kind(packet);
+            if is_ip6(packet) {
+                let (kind, pair) = self.kind6(packet);
+                *slot = kind;
+                pairs.extend(pair);
+            } else {
+                *slot = kind(packet);
+                if let Kind::Segment(_, probe) | Kind::Error(probe) = slot {
+                    probe.hash = self.table.hash(probe.protocol, probe.key);
+                }
+            }
             if let Kind::Segment(_, probe) | Kind::Error(probe) = slot {
-                probe.hash = self.table.hash(probe.protocol, probe.key);
                 self.table.prefetch(probe.hash);
             }
         }
+        let mut found = pairs.iter().copied();
+        let mut flow = |probe, packet: &Packet| Flow {
+            probe,
+            pair: is_ip6(packet).then(|| found.next()).flatten(),
+        };
         let mut outputs = [DROP; BATCH];
         for ((packet, kind), output) in batch.iter_mut().zip(kinds).zip(&mut outputs) {
             let packets = packet.stands_for() as u64;
             let fate = match kind {
                 Kind::Other => Fate::To(port),
-                Kind::Segment(flags, probe) => self.segment(cx, port, flags, &probe, packet),
+                Kind::Segment(flags, probe) => {
+                    let flow = flow(probe, packet);
+                    self.segment(cx, port, flags, &flow, packet)
+                }
                 Kind::Error(probe) => {
-                    self.relate(port, &probe, packet);
+                    let flow = flow(probe, packet);
+                    self.relate(port, &flow, packet);
                     Fate::To(port)
                 }
                 Kind::Fragment => {
@@ -449,6 +540,8 @@ impl Element for SYNProxy {
                 Fate::Full => self.full += packets,
             }
         }
+        pairs.clear();
+        self.pairs = pairs;
         send(cx, batch, &outputs)
     }
 

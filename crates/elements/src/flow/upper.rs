@@ -52,6 +52,17 @@ impl<'p> Upper<'p> {
     }
 }
 
+/// The bytes of a packet's upper layer, to be changed; `None` as of [`Upper::of`].
+#[inline]
+pub fn upper_mut(packet: &mut Packet) -> Option<&mut [u8]> {
+    if is_ip6(packet) {
+        let header = packet.network_header_mut()?;
+        let (_, upper) = ip6::upper(header).ok()?;
+        return header.get_mut(upper.at..);
+    }
+    headers::parts_mut(packet).map(|(_, rest)| rest)
+}
+
 /// The source and the destination of a packet.
 pub fn ends(packet: &Packet) -> Option<[IpAddr; 2]> {
     let header = packet.network_header()?;

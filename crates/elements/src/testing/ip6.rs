@@ -1,9 +1,10 @@
 //! IPv6 packets for tests, with checksums computed the plain way.
 
 use alloc::vec::Vec;
-use core::net::Ipv6Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::checksum;
+use super::{checksum, complete_tcp};
+use crate::prelude::*;
 
 /// An address.
 pub fn addr(text: &str) -> Ipv6Addr {
@@ -69,6 +70,22 @@ pub fn from_v4(packet: &[u8]) -> Vec<u8> {
     let at = if protocol == 6 { 16 } else { 6 };
     upper[at..at + 2].fill(0);
     finish(protocol, address(12), address(16), upper, at)
+}
+
+/// The TCP packet of IPv4 of which [`from_v4`] made one of IPv6, whose checksum must be right.
+pub fn to_v4(packet: &[u8]) -> Vec<u8> {
+    let ip = Ipv6Packet::new_checked(packet).unwrap();
+    let tcp = TcpPacket::new_checked(ip.payload()).unwrap();
+    assert_eq!(ip.next_header(), IpProtocol::TCP);
+    let pseudo = ip.pseudo_header(IpProtocol::TCP, ip.payload().len() as u32);
+    assert!(tcp.verify_checksum(pseudo));
+    let address = |address: Ipv6Addr| Ipv4Addr::from_bits(address.to_bits() as u32);
+    let ends = [address(ip.source()), address(ip.destination())];
+    let [from, to] = ends.map(|address| (address, 0));
+    let mut packet = super::tcp(from, to, 0, &ip.payload()[20..]);
+    packet[20..].copy_from_slice(ip.payload());
+    complete_tcp(&mut packet);
+    packet
 }
 
 /// An ICMPv6 message of `kind`, `code` and the four bytes `rest`.

@@ -8,6 +8,9 @@ use crate::gateway::{Gateway, Running, command, connect, give6, ping, plug, reac
 const PAGE: usize = 2 << 20;
 /// What the flood has as sources; the client is not among them.
 const FLOOD: &str = "198.18.0.0/16";
+/// The same over IPv6.
+const FLOOD6: &str = "2001:db8:5::/112";
+const SERVER6: &str = "2001:db8::2";
 
 /// A street with a client on one side of the defence, and a server with nginx on the other.
 struct Street {
@@ -46,10 +49,12 @@ impl Street {
             .unwrap();
         // What the server sees of the flood, and of the client.
         for rule in [
-            "add table ip t",
-            "add chain ip t in { type filter hook prerouting priority 0 ; }",
-            &format!("add rule ip t in ip saddr {FLOOD} counter"),
-            "add rule ip t in ip saddr 10.0.0.1 tcp flags syn / syn,ack counter",
+            "add table inet t",
+            "add chain inet t in { type filter hook prerouting priority 0 ; }",
+            &format!("add rule inet t in ip saddr {FLOOD} counter"),
+            "add rule inet t in ip saddr 10.0.0.1 tcp flags syn / syn,ack counter",
+            &format!("add rule inet t in ip6 saddr {FLOOD6} counter"),
+            "add rule inet t in ip6 saddr 2001:db8::1 tcp flags syn / syn,ack counter",
         ] {
             command(&server, "nft", rule);
         }
@@ -79,9 +84,9 @@ impl Street {
         output.status.success() && std::fs::read(&file).unwrap() == self.page
     }
 
-    /// Packets of the flood, and SYNs of the client, that the server saw.
-    fn seen(&self) -> [u64; 2] {
-        let said = command(&self.server, "nft", "list chain ip t in");
+    /// Packets of the flood, and SYNs of the client, that the server saw; and those over IPv6.
+    fn seen(&self) -> [u64; 4] {
+        let said = command(&self.server, "nft", "list chain inet t in");
         let counts = said
             .lines()
             .filter_map(|line| line.split_once("counter packets "));
@@ -94,8 +99,8 @@ impl Street {
         said.trim().parse().unwrap()
     }
 
-    /// Starts a flood by the function `generator`, for at most 20 s.
-    fn flood(&self, arguments: &[&str]) -> (Gateway, Running) {
+    /// Starts a flood of `to` by the function `generator`, for at most 20 s.
+    fn flood(&self, to: &str, arguments: &[&str]) -> (Gateway, Running) {
         let mut flooder = Gateway::new();
         flooder.join("port", &self.street, "flood");
         command(&self.street, "ip", "link set flood master br0");
@@ -105,7 +110,7 @@ impl Street {
             "-p",
             &ether,
             "-p",
-            "to=10.0.0.2",
+            &format!("to={to}"),
             "-p",
             "to_port=80",
             "-p",
@@ -118,43 +123,52 @@ impl Street {
     }
 }
 
-#[test]
-fn a_flood_of_syns_harms_no_client() {
-    let street = Street::new(&[]);
-    assert!(street.fetch());
-    assert_eq!(street.seen(), [0, 1]);
-    let from = format!("from={FLOOD}");
+/// The pages of a client, while the server is flooded with SYNs of made-up sources.
+fn flood_of_syns(sources: &str, server: &str, url: &str) -> [u64; 4] {
+    // Those over IPv6 are of one network, which counts as one.
+    let street = Street::new(&["-p", "syn_rate=100000"]);
+    assert!(street.fetch_from(url));
+    let from = format!("from={sources}");
     let kind = ["-p", "protocol=tcp", "-p", "syn=true", "-p", "rate=20k"];
-    let _flood = street.flood(&[&kind[..], &["-p", &from, "-p", "flows=65536"]].concat());
+    let sources = ["-p", &from, "-p", "flows=65536"];
+    let _flood = street.flood(server, &[&kind[..], &sources].concat());
     until("no flood", || street.number("proxy.cookies") > 10_000);
-    let fetched = (0..20).filter(|_| street.fetch()).count();
+    let fetched = (0..20).filter(|_| street.fetch_from(url)).count();
     assert_eq!(fetched, 20);
     let cookies = street.number("proxy.cookies");
     until("the flood ended", || {
         street.number("proxy.cookies") > cookies
     });
-    // A connection for each page, and nothing of the flood, of which nothing is kept. A server that answers late gets a
-    // SYN twice.
-    let [flood, syns] = street.seen();
-    assert_eq!(flood, 0);
-    assert!((21..42).contains(&syns), "{syns}");
     assert_eq!(street.number("proxy.opened"), 21);
     assert!(street.number("proxy.count") <= 21);
     assert_eq!(street.number("syns.drops"), 0);
+    street.seen()
+}
+
+// A connection for each page, and nothing of the flood, of which nothing is kept. A server that answers late gets a
+// SYN twice.
+
+#[test]
+fn a_flood_of_syns_harms_no_client() {
+    let [flood, syns, ..] = flood_of_syns(FLOOD, "10.0.0.2", "10.0.0.2");
+    assert_eq!(flood, 0);
+    assert!((21..42).contains(&syns), "{syns}");
+}
+
+#[test]
+fn a_flood_of_syns_over_ip6_harms_no_client() {
+    let [_, _, flood, syns] = flood_of_syns(FLOOD6, SERVER6, "[2001:db8::2]");
+    assert_eq!(flood, 0);
+    assert!((21..42).contains(&syns), "{syns}");
 }
 
 #[test]
 fn sources_have_limits() {
     let street = Street::new(&["-p", "udp_rate=50", "-p", "icmp_rate=5", "-p", "syn_rate=5"]);
     // 125 packets a second from each of 8 sources.
-    let _flood = street.flood(&[
-        "-p",
-        "rate=1000",
-        "-p",
-        "from=198.18.0.0/29",
-        "-p",
-        "flows=8",
-    ]);
+    let rate = ["-p", "rate=1000"];
+    let sources = ["-p", "from=198.18.0.0/29", "-p", "flows=8"];
+    let _flood = street.flood("10.0.0.2", &[&rate[..], &sources].concat());
     until("no flood", || street.number("udp.drops") > 500);
     let (passed, dropped) = (street.number("udp.count"), street.number("udp.drops"));
     assert!(passed > 0 && passed < dropped * 2, "{passed} {dropped}");
@@ -193,12 +207,21 @@ fn the_allow_list_and_the_servers_own_connections_pass() {
     assert_eq!(street.number("proxy.cookies"), 0);
     let street = Street::new(&[]);
     assert!(connect(&street.server, "10.0.0.1:25", &street.client, "0.0.0.0:25").is_some());
+    assert!(
+        connect(
+            &street.server,
+            "[2001:db8::1]:26",
+            &street.client,
+            "[::]:26"
+        )
+        .is_some()
+    );
     assert_eq!(
         (
             street.number("proxy.passed"),
             street.number("proxy.cookies")
         ),
-        (1, 0)
+        (2, 0)
     );
 }
 
@@ -231,6 +254,7 @@ fn clients_and_servers_of_all_kinds_understand_each_other() {
         command(&street.client, "sysctl", &format!("-qw net.ipv4.{client}"));
         command(&street.server, "sysctl", &format!("-qw net.ipv4.{server}"));
         assert!(street.fetch(), "{client} {server}");
+        assert!(street.fetch_from("[2001:db8::2]"), "{client} {server}");
         // Data there and back, and a port that no one listens on.
         let there = connect(&street.client, "10.0.0.2:81", &street.server, "0.0.0.0:81");
         assert!(there.is_some(), "{client} {server}");

@@ -15,8 +15,8 @@ use core::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 
+use crate::flow::ip6::AnyKey;
 use crate::prelude::*;
-use crate::rewriter::key::FlowKey;
 
 /// Maximum segment sizes that a cookie can say, in order.
 pub const SIZES: [u16; 8] = [536, 1220, 1300, 1360, 1400, 1440, 1452, 1460];
@@ -95,11 +95,18 @@ impl Cookies {
     }
 
     /// The code that goes with `top`, the bits above it.
-    fn code(&self, key: FlowKey, isn: u32, abilities: Option<Abilities>, top: u32) -> u32 {
+    fn code(&self, key: AnyKey, isn: u32, abilities: Option<Abilities>, top: u32) -> u32 {
         let [first, second] = self.keys[(top >> 31) as usize];
         let mut hasher = SipHasher24::new_with_keys(first, second);
-        hasher.write_u64(key.addresses);
-        hasher.write_u64(u64::from(key.ports) << 32 | u64::from(isn));
+        match key {
+            AnyKey::V4(key) => hasher.write_u64(key.addresses),
+            AnyKey::V6(key) => {
+                for address in key.addresses {
+                    hasher.write_u128(address.to_bits());
+                }
+            }
+        }
+        hasher.write_u64(u64::from(key.ports()) << 32 | u64::from(isn));
         let abilities = abilities.map_or(0xff, Abilities::code);
         hasher.write_u64(u64::from(top) << 8 | u64::from(abilities));
         hasher.finish() as u32 & CODE
@@ -107,7 +114,7 @@ impl Cookies {
 
     /// The cookie for a SYN of `key` with initial sequence number `isn`, from a client that takes segments
     /// of `size`; `abilities` of one with timestamps.
-    pub fn make(&self, key: FlowKey, isn: u32, size: u16, abilities: Option<Abilities>) -> u32 {
+    pub fn make(&self, key: AnyKey, isn: u32, size: u16, abilities: Option<Abilities>) -> u32 {
         let index = SIZES.iter().rposition(|it| *it <= size).unwrap_or(0);
         let top = self.epoch << 31 | (index as u32) << SIZE_SHIFT;
         top | self.code(key, isn, abilities, top)
@@ -116,7 +123,7 @@ impl Cookies {
     /// The segment size that a cookie says; `None` if it is none of these.
     pub fn check(
         &self,
-        key: FlowKey,
+        key: AnyKey,
         isn: u32,
         cookie: u32,
         abilities: Option<Abilities>,
@@ -131,12 +138,21 @@ impl Cookies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::ip6::FlowKey6;
+    use crate::rewriter::key::FlowKey;
     use crate::testing::*;
 
-    const KEY: FlowKey = FlowKey {
+    const KEY: AnyKey = AnyKey::V4(FlowKey {
         addresses: 0x0a00_0001_0a00_0002,
         ports: 0x1234_0050,
-    };
+    });
+    const KEY6: AnyKey = AnyKey::V6(FlowKey6 {
+        addresses: [
+            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
+        ],
+        ports: 0x1234_0050,
+    });
 
     #[test]
     fn cookies_live_for_two_periods() {
@@ -158,20 +174,21 @@ mod tests {
             scale in prop::option::of(0u8..=14),
             sack: bool,
             other: u32,
+            key in prop::sample::select(vec![KEY, KEY6]),
         ) {
             let cookies = Cookies::new(&mut Random::new(1));
             let abilities = Abilities { scale, sack };
             let stamp = abilities.timestamp(now);
             prop_assert!(now.wrapping_sub(stamp) < 128);
             prop_assert_eq!(Abilities::of_timestamp(stamp), abilities);
-            let cookie = cookies.make(KEY, isn, size, Some(abilities));
-            let said = cookies.check(KEY, isn, cookie, Some(abilities)).unwrap();
+            let cookie = cookies.make(key, isn, size, Some(abilities));
+            let said = cookies.check(key, isn, cookie, Some(abilities)).unwrap();
             prop_assert!(said <= size.max(536) && SIZES.contains(&said));
-            prop_assert_eq!(cookies.check(KEY, isn, cookie, None), None);
-            prop_assert_eq!(cookies.check(KEY.reverse(), isn, cookie, Some(abilities)), None);
-            prop_assert_eq!(cookies.check(KEY, isn ^ 1, cookie, Some(abilities)), None);
+            prop_assert_eq!(cookies.check(key, isn, cookie, None), None);
+            prop_assert_eq!(cookies.check(key.reverse(), isn, cookie, Some(abilities)), None);
+            prop_assert_eq!(cookies.check(key, isn ^ 1, cookie, Some(abilities)), None);
             if other != 0 {
-                prop_assert_eq!(cookies.check(KEY, isn, cookie ^ other, Some(abilities)), None);
+                prop_assert_eq!(cookies.check(key, isn, cookie ^ other, Some(abilities)), None);
             }
         }
     }

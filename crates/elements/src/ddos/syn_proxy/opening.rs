@@ -3,15 +3,20 @@
 
 use super::cookie::Abilities;
 use super::segment::{Change, Made, Options, Segment, scaled};
-use super::{CLIENTS_OUT, Fate, Phase, Proxied, SERVERS_OUT, SYNProxy};
-use crate::flow::probe::Probe;
+use super::{CLIENTS_OUT, Fate, Flow, Phase, Proxied, SERVERS_OUT, SYNProxy};
 use crate::flow::state::{ACK, RST, SYN, State};
 use crate::flow::windows::{SegmentNumbers, TcpWindows};
 use crate::prelude::*;
 use crate::rewriter::flow::Direction;
 
-/// The segment size of a client that does not say (RFC 9293, section 3.7.1).
-const SIZE_DEFAULT: u16 = 536;
+/// The segment sizes of a client that does not say, over IPv4 and IPv6 (RFC 9293, section 3.7.1).
+const SIZES_DEFAULT: [u16; 2] = [536, 1220];
+/// By how much the header of IPv6 is longer.
+const LONGER: u16 = 20;
+
+fn is_group(address: IpAddr) -> bool {
+    address.is_multicast() || address.is_unspecified() || address == IpAddr::V4(Ipv4Addr::BROADCAST)
+}
 
 impl SYNProxy {
     /// Milliseconds, as timestamps count.
@@ -20,20 +25,22 @@ impl SYNProxy {
     }
 
     /// Answers a SYN.
-    pub(super) fn answer(&mut self, cx: &mut Cx<'_>, probe: &Probe, packet: &mut Packet) -> Fate {
-        let ends = [probe.key.source(), probe.key.destination()];
-        let is_group =
-            |it: &Ipv4Addr| it.is_multicast() || it.is_broadcast() || it.is_unspecified();
-        let asked = Segment::of(packet).filter(|_| !ends.iter().any(is_group));
+    pub(super) fn answer(&mut self, cx: &mut Cx<'_>, flow: &Flow, packet: &mut Packet) -> Fate {
+        let key = flow.key();
+        let ends = [key.source(), key.reverse().source()];
+        let asked = Segment::of(packet).filter(|_| !ends.into_iter().any(is_group));
         let Some(asked) = asked else {
             return Fate::Invalid;
         };
+        let is_ip6 = flow.pair.is_some();
+        let largest = self.mss - if is_ip6 { LONGER } else { 0 };
         let abilities = asked.stamps.filter(|_| self.timestamps).map(|_| Abilities {
             scale: asked.scale,
             sack: asked.sack && self.sack,
         });
-        let size = asked.size.unwrap_or(SIZE_DEFAULT).min(self.mss);
-        let cookie = self.keys.make(probe.key, asked.sequence, size, abilities);
+        let size = asked.size.unwrap_or(SIZES_DEFAULT[usize::from(is_ip6)]);
+        let size = size.min(largest);
+        let cookie = self.keys.make(key, asked.sequence, size, abilities);
         let can = abilities.unwrap_or(Abilities::NONE);
         let stamps = abilities.zip(asked.stamps);
         let stamps = stamps.map(|(can, (value, _))| (can.timestamp(Self::clock(cx)), value));
@@ -45,7 +52,7 @@ impl SYNProxy {
             // The client waits for the server.
             window: 0,
             options: Options::new()
-                .size(self.mss)
+                .size(largest)
                 .sack(can.sack)
                 .stamps(stamps)
                 .scale(can.scale.map(|_| self.scale)),
@@ -58,7 +65,8 @@ impl SYNProxy {
     }
 
     /// The connection whose client answers with a valid cookie.
-    pub(super) fn cookie(&self, probe: &Probe, packet: &Packet) -> Option<Proxied> {
+    pub(super) fn cookie(&self, flow: &Flow, packet: &Packet) -> Option<Proxied> {
+        let key = flow.key();
         let answer = Segment::of(packet)?;
         let stamps = answer.stamps.filter(|_| self.timestamps);
         let abilities = stamps.map(|(_, echo)| Abilities::of_timestamp(echo));
@@ -67,7 +75,7 @@ impl SYNProxy {
         let (client, size) = [answer.sequence.wrapping_sub(1), answer.sequence]
             .into_iter()
             .find_map(|client| {
-                let size = self.keys.check(probe.key, client, cookie, abilities);
+                let size = self.keys.check(key, client, cookie, abilities);
                 size.map(|size| (client, size))
             })?;
         let can = abilities.unwrap_or(Abilities::NONE);
@@ -86,25 +94,26 @@ impl SYNProxy {
 
     /// Begins a connection if a segment has a valid cookie.
     #[cold]
-    pub(super) fn open(&mut self, flags: u8, probe: &Probe, packet: &mut Packet) -> Fate {
+    pub(super) fn open(&mut self, flags: u8, flow: &Flow, packet: &mut Packet) -> Fate {
         if flags & (SYN | RST | ACK) != ACK {
             return Fate::Invalid;
         }
-        match self.cookie(probe, packet) {
-            Some(new) => self.begin(probe, new, packet),
+        match self.cookie(flow, packet) {
+            Some(new) => self.begin(flow, new, packet),
             None => Fate::Invalid,
         }
     }
 
     /// Gives a connection a place in the table; returns its number.
-    fn add(&mut self, probe: &Probe, new: Proxied) -> Option<u32> {
+    fn add(&mut self, flow: &Flow, new: Proxied) -> Option<u32> {
         let timeout = self.timeouts.of(State::SynSent);
         let evicted = &mut self.evicted;
-        let (protocol, key, hash) = (probe.protocol, probe.key, probe.hash);
-        let added = self
-            .table
-            .add(protocol, key, hash, timeout, |_| *evicted += 1);
-        let number = added?;
+        let (protocol, key, hash) = (flow.probe.protocol, flow.probe.key, flow.probe.hash);
+        let evicts = |_| *evicted += 1;
+        let number = match flow.pair {
+            None => self.table.add(protocol, key, hash, timeout, evicts),
+            Some(pair) => self.table.add6(protocol, key, hash, pair, timeout, evicts),
+        }?;
         self.table.set_state(number, State::SynSent, timeout);
         self.waiting.remove(number);
         if let Some(known) = self.proxied.get_mut(number as usize) {
@@ -114,8 +123,8 @@ impl SYNProxy {
     }
 
     /// Begins a connection, and asks its server.
-    pub(super) fn begin(&mut self, probe: &Probe, new: Proxied, packet: &mut Packet) -> Fate {
-        let Some(number) = self.add(probe, new) else {
+    pub(super) fn begin(&mut self, flow: &Flow, new: Proxied, packet: &mut Packet) -> Fate {
+        let Some(number) = self.add(flow, new) else {
             return Fate::Full;
         };
         self.opened += 1;
@@ -147,8 +156,8 @@ impl SYNProxy {
 
     /// Notes a connection that a server opens.
     #[cold]
-    pub(super) fn pass(&mut self, probe: &Probe, packet: &Packet) -> Fate {
-        let Some(number) = self.add(probe, Proxied::default()) else {
+    pub(super) fn pass(&mut self, flow: &Flow, packet: &Packet) -> Fate {
+        let Some(number) = self.add(flow, Proxied::default()) else {
             return Fate::Full;
         };
         if let Some(syn) = SegmentNumbers::of(packet) {

@@ -3,6 +3,7 @@
 
 use super::segment::{Made, TTL};
 use super::{Phase, Proxied, SYNProxy};
+use crate::flow::ip6::{AnyKey, HEADER as HEADER6};
 use crate::flow::state::State;
 use crate::lists::Lists;
 use crate::prelude::*;
@@ -15,7 +16,6 @@ const REPEATS: u8 = 5;
 const TURN: usize = 4096;
 /// Most bytes before the IP header that are kept: an Ethernet header with a VLAN tag.
 const FRONT_MAX: usize = 18;
-const IP: usize = 20;
 const TCP: usize = 20;
 
 /// What is kept of a connection to ask its server again.
@@ -141,16 +141,39 @@ impl SYNProxy {
 
     /// A packet from a connection's client to its server, whose TCP header is yet to be made.
     fn blank(&self, cx: &mut Cx<'_>, number: u32, asked: &Asked) -> Option<Packet> {
-        let key = self.table.get(number)?.key(Direction::Forward);
+        let key = self.table.key(number, Direction::Forward)?;
         let front = asked.front.get(..asked.length.into())?;
-        let mut packet = cx.pool().packet(HEADROOM, front.len() + IP + TCP)?;
-        let (before, header) = packet.data_mut().split_at_mut_checked(front.len())?;
+        let header_len = match key {
+            AnyKey::V4(_) => 20,
+            AnyKey::V6(_) => HEADER6,
+        };
+        let mut packet = cx.pool().packet(HEADROOM, front.len() + header_len + TCP)?;
+        let (before, rest) = packet.data_mut().split_at_mut_checked(front.len())?;
         before.copy_from_slice(front);
-        header.fill(0);
-        (header[0], header[8], header[9]) = (0x45, TTL, IpProtocol::TCP.0);
-        header[12..IP].copy_from_slice(&key.addresses.to_be_bytes());
-        header[IP..IP + 4].copy_from_slice(&key.ports.to_be_bytes());
-        packet.set_network_header(front.len(), IP);
+        rest.fill(0);
+        let (header, tcp) = rest.split_at_mut_checked(header_len)?;
+        match key {
+            AnyKey::V4(key) => {
+                (header[0], header[3]) = (0x45, (20 + TCP) as u8);
+                (header[8], header[9]) = (TTL, IpProtocol::TCP.0);
+                header[12..20].copy_from_slice(&key.addresses.to_be_bytes());
+            }
+            AnyKey::V6(key) => {
+                let [source, destination] = key.addresses;
+                let ip = Ipv6Header {
+                    traffic_class: 0,
+                    flow_label: 0,
+                    payload_len: TCP as u16,
+                    next_header: IpProtocol::TCP,
+                    hop_limit: TTL,
+                    source,
+                    destination,
+                };
+                *header.first_chunk_mut()? = ip.to_bytes();
+            }
+        }
+        *tcp.first_chunk_mut()? = key.ports().to_be_bytes();
+        packet.set_network_header(front.len(), header_len);
         Some(packet)
     }
 }

@@ -1,8 +1,10 @@
 //! TCP segments as the proxy reads, makes and changes them, in their packets.
 
+use crate::flow::ip6;
+use crate::flow::upper::{Upper, upper_mut};
 use crate::prelude::*;
 use crate::rewriter::checksums::update_sum;
-use crate::rewriter::headers;
+use crate::rewriter::headers::is_ip6;
 
 /// Most bytes of a TCP header's options.
 const OPTIONS_MAX: usize = 40;
@@ -27,8 +29,7 @@ pub struct Segment {
 impl Segment {
     /// Reads a segment; `None` if its header is cut short.
     pub fn of(packet: &Packet) -> Option<Segment> {
-        let (_, transport) = headers::parts(packet)?;
-        let tcp = TcpPacket::new_checked(transport).ok()?;
+        let tcp = TcpPacket::new_checked(Upper::of(packet)?.bytes).ok()?;
         let mut segment = Segment {
             sequence: tcp.sequence().0,
             acknowledgment: tcp.acknowledgment().0,
@@ -118,7 +119,15 @@ impl Made {
     /// header's addresses are exchanged with the others.
     pub fn replace(&self, packet: &mut Packet) -> Option<()> {
         let network = usize::try_from(packet.network_offset()?).ok()?;
-        let header_len = packet.network_header_len();
+        let is_ip6 = is_ip6(packet);
+        let header_len = match is_ip6 {
+            true => ip6::HEADER,
+            false => packet.network_header_len(),
+        };
+        let mut ports: [u8; 4] = *Upper::of(packet)?.bytes.first_chunk()?;
+        if self.back {
+            ports.rotate_left(2);
+        }
         let tcp_len = 20 + self.options.length;
         let length = network + header_len + tcp_len;
         packet.truncate(length);
@@ -132,34 +141,66 @@ impl Made {
         }
         let bytes = packet.data_mut().get_mut(network..)?;
         let (header, segment) = bytes.split_at_mut_checked(header_len)?;
-        let mut ip = Ipv4Packet::new_unchecked(header);
-        let (mut source, mut destination) = (ip.source(), ip.destination());
+        let (pseudo, destination) = match is_ip6 {
+            true => self.front6(header, tcp_len as u16),
+            false => self.front(header, tcp_len as u16),
+        };
+        *segment.first_chunk_mut()? = ports;
         let mut tcp = TcpPacket::new_unchecked(segment);
-        if self.back {
-            core::mem::swap(&mut source, &mut destination);
-            ip.set_source(source);
-            ip.set_destination(destination);
-            ip.set_ttl(TTL);
-            let (from, to) = (tcp.source(), tcp.destination());
-            tcp.set_source(to);
-            tcp.set_destination(from);
-        }
-        ip.set_total_len((header_len + tcp_len) as u16);
-        ip.set_fragment(true, false, 0);
-        ip.set_ident(0);
-        ip.fill_checksum();
         tcp.set_sequence(TcpSequence(self.sequence));
         tcp.set_acknowledgment(TcpSequence(self.acknowledgment));
         tcp.set_header_len_and_flags(tcp_len, self.flags);
         tcp.set_window(self.window);
         tcp.set_urgent(0);
-        let pseudo = pseudo_header_v4(source, destination, IpProtocol::TCP.0, tcp_len as u16);
         let options = &self.options.bytes[..self.options.length];
         let segment = tcp.into_inner();
         segment.get_mut(20..)?.copy_from_slice(options);
         TcpPacket::new_unchecked(segment).fill_checksum(pseudo);
-        packet.set_dst_ip(destination);
+        match destination {
+            IpAddr::V4(destination) => packet.set_dst_ip(destination),
+            IpAddr::V6(destination) => packet.set_dst_ip6(destination),
+        }
         Some(())
+    }
+
+    /// Makes an IPv4 header that of a segment of `length` bytes; returns the sum of its pseudo header, and its
+    /// destination.
+    fn front(&self, header: &mut [u8], length: u16) -> (Sum, IpAddr) {
+        let total_len = header.len() as u16 + length;
+        let mut ip = Ipv4Packet::new_unchecked(header);
+        let (mut source, mut destination) = (ip.source(), ip.destination());
+        if self.back {
+            core::mem::swap(&mut source, &mut destination);
+            ip.set_source(source);
+            ip.set_destination(destination);
+            ip.set_ttl(TTL);
+        }
+        ip.set_total_len(total_len);
+        ip.set_fragment(true, false, 0);
+        ip.set_ident(0);
+        ip.fill_checksum();
+        let pseudo = pseudo_header_v4(source, destination, IpProtocol::TCP.0, length);
+        (pseudo, destination.into())
+    }
+
+    /// The same of an IPv6 header.
+    fn front6(&self, header: &mut [u8], length: u16) -> (Sum, IpAddr) {
+        let mut ip = Ipv6Packet::new_unchecked(header);
+        let (mut source, mut destination) = (ip.source(), ip.destination());
+        if self.back {
+            core::mem::swap(&mut source, &mut destination);
+            ip.set_source(source);
+            ip.set_destination(destination);
+            ip.set_hop_limit(TTL);
+            // The label is the sender's (RFC 6437).
+            let class = ip.traffic_class();
+            ip.set_class_and_flow(class, 0);
+        }
+        // The extension headers were that packet's.
+        ip.set_next_header(IpProtocol::TCP);
+        ip.set_payload_len(length);
+        let pseudo = pseudo_header_v6(source, destination, IpProtocol::TCP.0, length.into());
+        (pseudo, destination.into())
     }
 }
 
@@ -198,7 +239,7 @@ impl Change {
             return Some(());
         }
         let covered = !packet.needs_checksum();
-        let (_, segment) = headers::parts_mut(packet)?;
+        let segment = upper_mut(packet)?;
         let length = usize::from(segment.get(12)? >> 4) * 4;
         let header = segment.get_mut(..length).filter(|it| it.len() >= 20)?;
         let before = Sum::of(header);
@@ -250,8 +291,13 @@ impl Change {
 
     /// Changes the sequence number that an ICMP error quotes of a segment back to that which its sender sent.
     pub fn undo_quoted(&self, packet: &mut Packet) -> Option<()> {
-        let (_, icmp) = headers::parts_mut(packet)?;
-        let header_len = usize::from(icmp.get(8)? & 15) * 4;
+        let is_ip6 = is_ip6(packet);
+        let icmp = upper_mut(packet)?;
+        let quoted = icmp.get(8..)?;
+        let header_len = match is_ip6 {
+            true => ip6::upper(quoted).ok()?.1.at,
+            false => usize::from(*quoted.first()? & 15) * 4,
+        };
         let at = 8 + header_len + 4;
         let field: [u8; 4] = *icmp.get(at..)?.first_chunk()?;
         let old = u32::from_be_bytes(field);

@@ -1,4 +1,4 @@
-//! The proxy between two stacks of TCP (smoltcp), on links that lose, double and delay packets: both sides get the other's
+//! The proxy between two stacks of TCP (smoltcp), whose packets it may get and send over IPv6, on links that lose, double and delay packets: both sides get the other's
 //! bytes.
 
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
@@ -204,8 +204,17 @@ proptest! {
         back in 0usize..60_000,
         windows in (1usize..200_000, 1usize..200_000),
         stamps: bool,
+        is_ip6: bool,
     ) {
-        let mut rig = Rig::new(CONFIG);
+        let config = match is_ip6 {
+            true => CONFIG.replace("MarkIPHeader", "MarkIP6Header"),
+            false => CONFIG.into(),
+        };
+        let mut rig = Rig::new(&config);
+        let over = |packets: Vec<Vec<u8>>, translate: fn(&[u8]) -> Vec<u8>| match is_ip6 {
+            true => packets.iter().map(|packet| translate(packet)).collect(),
+            false => packets,
+        };
         let (asked, answer) = (bytes(there, 3), bytes(back, 5));
         let mut client = Host::new(A, (windows.0.max(512), stamps), asked.clone(), answer.clone());
         let mut server = Host::new(B, (windows.1.max(512), true), answer, asked);
@@ -225,10 +234,10 @@ proptest! {
             let [to_proxy, to_server, from_server, to_client] = &mut links;
             to_proxy.send(step, client.work(now));
             from_server.send(step, server.work(now));
-            rig.push_all("c", &to_proxy.receive(step));
-            rig.push_all("s", &from_server.receive(step));
-            to_server.send(step, rig.data("servers"));
-            to_client.send(step, rig.data("clients"));
+            rig.push_all("c", &over(to_proxy.receive(step), ip6::from_v4));
+            rig.push_all("s", &over(from_server.receive(step), ip6::from_v4));
+            to_server.send(step, over(rig.data("servers"), ip6::to_v4));
+            to_client.send(step, over(rig.data("clients"), ip6::to_v4));
             server.queue.arrived.extend(to_server.receive(step));
             client.queue.arrived.extend(to_client.receive(step));
             rig.advance(STEP as u64 * MS);
