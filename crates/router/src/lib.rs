@@ -57,7 +57,7 @@ pub use embedding::{
 };
 pub use engine::graph::{ElementInfo, Graph};
 pub use engine::library::{Library, nearest};
-pub use engine::{Cx, VERSION, ports};
+pub use engine::{Cx, Queues, VERSION, ports};
 pub use handler::{Failure, FailureKind, HandlerError, HandlerFlags, HandlerList, HandlerSpec};
 pub use llrpc::Llrpc;
 pub use memory::{listing, spare};

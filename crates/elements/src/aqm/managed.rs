@@ -69,6 +69,7 @@ impl Managed {
             }
             cx.share_thread(*id);
         }
+        cx.may_interrupt();
         result
     }
 

@@ -1,3 +1,5 @@
+use router::Queues;
+
 use super::burst::Burst;
 use crate::prelude::*;
 
@@ -83,10 +85,11 @@ impl Element for Discard {
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let Some(mut batch) = cx.pulled() else {
             let size = if self.active { self.burst.into() } else { 0 };
-            let turns = cx.take_turns(task, size);
+            let turns = cx.turns(size, &Queues::default());
             return self.pulling.pull(cx, size.saturating_mul(turns));
         };
         let pulled = batch.len();
+        cx.charge_turns((pulled as u64).div_ceil(u64::from(self.burst).max(1)));
         self.count += cx.pool().recycle(&mut batch);
         cx.done(batch);
         match &self.pull {

@@ -154,13 +154,9 @@ mod tests {
         let path = "s :: InfiniteSource -> k :: Null -> t :: Tee -> Paint(1) -> c :: Collect;
             t[1] -> Paint(2) -> c;";
         let apart = [1, 2, 1, 2, 1, 2];
-        // Another task.
-        let mut rig = Rig::new(&format!(
-            "{path} i :: InfiniteSource(ACTIVE false) -> Discard;"
-        ));
-        while rig.read("i.scheduled") == "true" {
-            turns(&mut rig, 1);
-        }
+        // An element that looks at a queue.
+        let queue = "r :: RED(5, 50, 0.02) -> Queue -> Idle;";
+        let mut rig = Rig::new(&format!("{path} Idle -> {queue}"));
         assert_eq!(turns(&mut rig, 3), apart);
         // A handler that a packet may call.
         for (element, count) in [

@@ -1,6 +1,8 @@
 //! The common parts of sources: the data of their packets; and bursts, limit and end of sources
 //! that make packets as fast as they can.
 
+use router::Queues;
+
 use super::limit::Limit;
 use crate::prelude::*;
 
@@ -94,9 +96,15 @@ pub struct SourcePace {
     /// Packets left of the burst under way.
     left: u64,
     task: Option<TaskId>,
+    queues: Queues,
+    /// Whether it said that it will soon come to the limit, and call what it is to.
+    is_near_end: bool,
     nonfull: Signal,
     nonempty: Option<SignalId>,
 }
+
+/// Packets before the end of which all tasks take their turns one by one: more than any takes at once.
+const SOON: u64 = 4 * BATCH as u64;
 
 /// Bytes of data in the packets that are made together: they stay in a processor's first cache until they are dealt with.
 const NEAR: usize = 24 << 10;
@@ -145,6 +153,7 @@ impl SourcePace {
             let task = cx.task();
             self.task = Some(task);
             self.nonfull = cx.downstream_signal(0, Some(task));
+            self.queues = cx.queues_behind(0);
             cx.schedule(task);
         }
         self.find_end(cx).map_err(|error| cx.error(error))
@@ -163,6 +172,16 @@ impl SourcePace {
     /// Packets that the limit still allows.
     fn allowed(&self) -> u64 {
         self.limit.left(self.count)
+    }
+
+    /// Says whether the source will soon come to its limit, if it is to call something then.
+    #[inline]
+    fn note_end(&mut self, cx: &mut Cx<'_>) {
+        let is_near = self.end.is_some() && self.active && (1..=SOON).contains(&self.allowed());
+        if is_near != self.is_near_end {
+            self.is_near_end = is_near;
+            cx.interrupts_soon(is_near);
+        }
     }
 
     fn fill(
@@ -198,16 +217,17 @@ impl SourcePace {
         make: impl FnOnce(&mut Cx<'_>, &mut Batch, usize, i64) -> usize,
     ) -> Ran {
         if self.left == 0 {
+            self.note_end(cx);
             if !self.active || !cx.is_active(&self.nonfull) {
                 return Ran::Nothing;
             }
             let burst = self.burst as u64;
-            // A queue that may become full tells of it between turns.
-            let turns = if self.nonfull.is_busy() {
-                cx.take_turns(task, burst)
-            } else {
-                1
+            let turns = match self.nonfull.is_busy() || !self.queues.is_empty() {
+                true => cx.turns(burst, &self.queues),
+                // What tells that it is full tells it between turns.
+                false => 1,
             };
+            cx.charge_turns(turns);
             self.left = burst.saturating_mul(turns).min(self.allowed());
             if self.left == 0 {
                 self.ended = self.allowed() == 0;

@@ -1,3 +1,5 @@
+use router::Queues;
+
 use super::burst::Burst;
 use super::limit::Limit;
 use crate::prelude::*;
@@ -27,6 +29,7 @@ pub struct Unqueue {
     #[handler(read)]
     count: u64,
     pulling: Burst,
+    queues: Queues,
     task: Option<TaskId>,
     signal: Signal,
 }
@@ -81,6 +84,7 @@ impl Element for Unqueue {
             cx.schedule(task);
         }
         self.signal = cx.upstream_signal(0, Some(task));
+        self.queues = cx.queues_behind(0);
         if self.burst == 0 {
             cx.warning("BURST size 0, no packets will be pulled");
         }
@@ -88,20 +92,21 @@ impl Element for Unqueue {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let size = self.size();
         let Some(batch) = cx.pulled() else {
-            let turns = cx.take_turns(task, size);
+            let size = self.size();
+            let turns = cx.turns(size, &self.queues);
             let size = size.saturating_mul(turns).min(self.allowed());
             return self.pulling.pull(cx, size);
         };
         let pulled = batch.len();
+        cx.charge_turns((pulled as u64).div_ceil(most(&self.burst).max(1)));
         self.count += pulled as u64;
         cx.push(0, batch);
-        if cx.is_uninterrupted(task) {
-            return (self.pulling).goes_on(cx, pulled, task, &self.signal);
-        }
         let size = self.size();
-        (self.pulling).repeats(cx, pulled, task, &self.signal, size)
+        match cx.most_turns(size, &self.queues) {
+            1 => (self.pulling).repeats(cx, pulled, task, &self.signal, size),
+            _ => (self.pulling).goes_on(cx, pulled, task, &self.signal),
+        }
     }
 }
 
@@ -172,6 +177,45 @@ mod tests {
             rig.push("i", &[1]);
             rig.run();
             assert_eq!(rig.printed(), ["0\n", "pulled\n"]);
+        }
+    }
+
+    #[test]
+    fn turns_that_are_taken_as_one_fill_no_queue() {
+        for (queue, ways) in [(1, 1), (10, 1), (100, 1), (1000, 1), (100, 3), (1000, 9)] {
+            let tee: String = (0..ways).map(|port| format!("t[{port}] -> q; ")).collect();
+            let config = format!(
+                "q :: SimpleQueue({queue}) -> Unqueue(BURST {ways}) -> c :: Counter -> Discard;
+                 InfiniteSource(LIMIT 5000) -> t :: Tee({ways}); {tee}"
+            );
+            let mut rig = Rig::with_batch(&config, 64);
+            // The Unqueue has no rest.
+            (0..200).for_each(|_| drop(rig.router.run(128)));
+            let all = (5000 * ways).to_string();
+            rig.assert_handlers(&[("q.drops", "0"), ("c.count", &all)]);
+        }
+    }
+
+    #[test]
+    fn tasks_get_their_shares_whatever_turns_they_take_as_one() {
+        let config = "a :: InfiniteSource(LIMIT 9000, STOP true) -> SimpleQueue -> Unqueue
+                -> c :: Counter -> Discard;
+            InfiniteSource -> d :: Counter -> Discard;
+            InfiniteSource(BURST 3) -> e :: Counter -> Discard;
+            InfiniteSource -> q :: SimpleQueue(100) -> f :: Unqueue -> Discard;
+            g :: InfiniteSource -> q; ScheduleInfo(g 0.5)";
+        for batch in [1, 64] {
+            let mut rig = Rig::with_batch(config, batch);
+            while rig.router.run(128) == router::Status::Busy {}
+            let mut near = |handler: &str, expected: u64| {
+                let count: u64 = rig.read(handler).parse().unwrap();
+                assert!(count.abs_diff(expected) < 4, "{handler} {count} {batch}");
+            };
+            near("c.count", 9000);
+            near("d.count", 9000);
+            near("e.count", 27_000);
+            near("f.count", 9000);
+            near("q.drops", 4400);
         }
     }
 

@@ -38,6 +38,7 @@ use crate::settings::{Settings, THREADS_MAX};
 use crate::threads::Threads;
 use crate::walk::Walk;
 use crate::walk::edges::Edges;
+pub use context::Queues;
 pub(crate) use context::Report;
 use driver::Driver;
 use element::{Addressed, DynElement};

@@ -45,6 +45,8 @@ pub(crate) struct Scheduler {
     pub turns: usize,
     /// Whether a packet may make an element stop the driver or write a handler.
     pub may_be_interrupted: bool,
+    /// How many elements will soon stop the driver or write a handler.
+    interrupt_soon: u32,
     waits: Vec<DeviceWait>,
     watches: Vec<Watch>,
     /// A reading of the clock that is at most a few turns of tasks old.
@@ -85,21 +87,27 @@ impl Scheduler {
         self.recent = None;
     }
 
-    /// Whether a turn of a task has no effect on its next one: no other task could run between them, and no packet
-    /// may interrupt them.
+    /// Whether tasks take their turns one by one.
     #[inline]
-    pub fn is_uninterrupted(&self, task: TaskId) -> bool {
-        !self.may_be_interrupted && self.tasks.is_only(task)
+    pub fn goes_turn_by_turn(&self) -> bool {
+        self.may_be_interrupted || self.interrupt_soon > 0
     }
 
-    /// Takes as many turns, besides the one under way, as make `most` packets of turns of `size` packets. Returns
-    /// how many turns that are in all.
+    /// One element more, or one less, will soon stop the driver or write a handler.
+    #[cold]
+    pub fn set_interrupts_soon(&mut self, is_soon: bool) {
+        self.interrupt_soon = match is_soon {
+            true => self.interrupt_soon + 1,
+            false => self.interrupt_soon.saturating_sub(1),
+        };
+        self.tasks.forget_first_pulls();
+    }
+
+    /// Charges the task that runs for so many turns more.
     #[inline]
-    pub fn take_turns(&mut self, size: u64, most: usize) -> u64 {
-        let wanted = (most as u64).checked_div(size).unwrap_or(0);
-        let more = wanted.saturating_sub(1).min(self.turns as u64);
-        self.turns -= more as usize;
-        1 + more
+    pub fn charge(&mut self, turns: u64) {
+        self.turns = self.turns.saturating_sub(turns as usize);
+        self.tasks.charge(turns as u32);
     }
 
     /// The time, if the run of a task that starts now is measured.

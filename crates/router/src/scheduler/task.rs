@@ -292,6 +292,15 @@ impl Tasks {
         }
     }
 
+    /// Charges the task that runs for so many turns besides this one.
+    #[inline]
+    pub fn charge(&mut self, turns: u32) {
+        if let Some(id) = self.running {
+            let task = self.task_mut(id);
+            task.pass = task.pass.wrapping_add(task.stride.wrapping_mul(turns));
+        }
+    }
+
     /// Every task, in the order of numbers.
     pub fn list(&self) -> alloc::vec::IntoIter<TaskId> {
         let all = (0..self.tasks.len() as u32).map(TaskId);
@@ -318,14 +327,6 @@ impl Tasks {
                 }
             }
         }
-    }
-
-    /// Whether a task that may run here is the only one, scheduled or not.
-    pub fn is_only(&self, id: TaskId) -> bool {
-        let here = |task: &Task| task.element != ElementId::NONE && !task.away;
-        let tasks = self.tasks.iter().enumerate();
-        let mut others = tasks.filter(|(at, task)| here(task) && *at != id.0 as usize);
-        others.next().is_none()
     }
 
     /// Whether the run that starts now is measured.

@@ -3,9 +3,11 @@
 mod messages;
 mod notifiers;
 mod others;
+mod turns;
 
 pub(crate) use messages::Report;
 use packet::{Pool, Prefetcher};
+pub use turns::Queues;
 
 use super::graph::Graph;
 use super::{Cx, Engine};
@@ -251,30 +253,6 @@ impl Cx<'_> {
     #[inline]
     pub fn schedule(&mut self, task: TaskId) {
         self.engine.scheduler.tasks.schedule(task);
-    }
-
-    /// Whether a task that runs may take several turns as one: no other task could run between them, and no packet
-    /// of one could have an effect on the next.
-    #[inline]
-    pub fn is_uninterrupted(&self, task: TaskId) -> bool {
-        self.engine.threads.partition.is_none() && self.engine.scheduler.is_uninterrupted(task)
-    }
-
-    /// How many turns of `size` packets a task that runs takes as one: those that make a batch, if it
-    /// [may](Self::is_uninterrupted), else one.
-    #[inline]
-    pub fn take_turns(&mut self, task: TaskId, size: u64) -> u64 {
-        if !self.is_uninterrupted(task) {
-            return 1;
-        }
-        let most = self.engine.walk.limit;
-        self.engine.scheduler.take_turns(size, most)
-    }
-
-    /// Announces that a packet which comes to the element may make it stop the driver or write a handler. Tasks then
-    /// take their turns one by one, so that no packet is sent that should not be.
-    pub fn may_interrupt(&mut self) {
-        self.engine.scheduler.may_be_interrupted = true;
     }
 
     /// Takes a task off the schedule.
