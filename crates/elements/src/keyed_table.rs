@@ -49,6 +49,15 @@ impl<V> KeyedTable<V> {
         self.index.lines().prefetch(hash);
     }
 
+    /// Asks for what is probably the value of a key with this hash.
+    #[inline(always)]
+    pub fn prefetch_value(&self, hash: u64) {
+        let number = self.index.lines().guess(hash);
+        if let Some(entry) = number.and_then(|number| self.entries.get(number as usize)) {
+            packet::prefetch(entry);
+        }
+    }
+
     /// The number of a key's value.
     #[inline]
     pub fn find(&self, key: Key, hash: u64) -> Option<u32> {

@@ -4,7 +4,7 @@ use crate::aggregates::{AggregateNotifier, Listeners};
 use crate::keyed_table::KeyedTable;
 use crate::positions::Positioned;
 use crate::prelude::*;
-use flows::{Flow, Header, Hosts, Key, OVER, is_tcp};
+use flows::{Flow, Header, Hosts, Key, OVER, Whole, is_tcp};
 use held::Held;
 use trace::Trace;
 
@@ -109,8 +109,8 @@ struct Timeouts {
 /// What a packet at the front of a batch is.
 #[derive(Clone, Copy)]
 enum Found {
-    /// A whole packet, with its flow's key, that key's hash, and whether it goes from the greater end to the lesser.
-    Whole(Header, Key, u64, bool),
+    /// A whole packet, and its key's hash.
+    Whole(Whole, u64),
     NoFlow,
     Other,
 }
@@ -155,9 +155,9 @@ impl Timeouts {
 
     /// Whether a packet at `time` belongs to what is known of its flow, rather than to a new one.
     #[inline]
-    fn goes_on(&self, key: &Key, flow: &Flow, header: &Header, time: i64) -> bool {
+    fn goes_on(&self, key: &Key, flow: &Flow, is_syn: bool, time: i64) -> bool {
         let age = seconds(time) - seconds(flow.last);
-        age <= self.of(key, flow) && !(flow.over == OVER && header.is_syn())
+        age <= self.of(key, flow) && !(flow.over == OVER && is_syn)
     }
 }
 
@@ -217,7 +217,7 @@ impl AggregateIPFlows {
             self.flows.insert(key, hash, flow).ok()?;
             return Some(flow);
         };
-        if self.timeouts.goes_on(&key, flow, header, time) {
+        if self.timeouts.goes_on(&key, flow, header.is_syn(), time) {
             return Some(*flow);
         }
         let old = *flow;
@@ -241,28 +241,21 @@ impl AggregateIPFlows {
     /// Numbers a packet that needs no longer look: it is whole, its flow is known and goes on, and no packets are
     /// held. Returns false, and does nothing, if it is not such a one.
     #[inline]
-    fn number(
-        &mut self,
-        packet: &mut Packet,
-        header: &Header,
-        key: Key,
-        hash: u64,
-        reverse: bool,
-    ) -> bool {
+    fn number(&mut self, packet: &mut Packet, whole: &Whole, hash: u64) -> bool {
         let time = packet.timestamp();
         let now = seconds(time);
         if time == 0 || now >= self.reap_at {
             return false;
         }
-        let Some(flow) = self.flows.get_mut(key, hash) else {
+        let Some(flow) = self.flows.get_mut(whole.key, hash) else {
             return false;
         };
-        if !self.timeouts.goes_on(&key, flow, header, time) {
+        if !(self.timeouts).goes_on(&whole.key, flow, whole.is_syn(), time) {
             return false;
         }
         packet.set_anno(AGGREGATE, flow.aggregate);
-        packet.set_paint(u8::from(flow.reverse != reverse));
-        flow.account(header, packet);
+        packet.set_paint(u8::from(flow.reverse != whole.reverse));
+        flow.count(whole.flags, packet);
         self.now = now;
         true
     }
@@ -277,24 +270,23 @@ impl AggregateIPFlows {
         }
         let mut found = [Found::Other; BATCH];
         for (packet, slot) in batch.iter().zip(&mut found) {
-            let Some(header) = Header::of(packet, self.icmp) else {
-                *slot = Found::NoFlow;
-                continue;
-            };
-            if header.is_fragment || header.is_quoted {
-                continue;
-            }
-            if let Some((key, reverse)) = header.key() {
-                let hash = self.flows.hash(key);
+            if let Some(whole) = Whole::of(packet) {
+                let hash = self.flows.hash(whole.key);
                 self.flows.prefetch(hash);
-                *slot = Found::Whole(header, key, hash, reverse);
+                *slot = Found::Whole(whole, hash);
+            } else if Header::of(packet, self.icmp).is_none() {
+                *slot = Found::NoFlow;
+            }
+        }
+        for found in &found[..batch.len()] {
+            if let Found::Whole(_, hash) = found {
+                self.flows.prefetch_value(*hash);
             }
         }
         for (packet, found) in batch.iter_mut().zip(&found) {
             match found {
                 Found::NoFlow if packet.timestamp() != 0 => front.unknown |= 1 << front.packets,
-                Found::Whole(header, key, hash, reverse)
-                    if self.number(packet, header, *key, *hash, *reverse) => {}
+                Found::Whole(whole, hash) if self.number(packet, whole, *hash) => {}
                 _ => break,
             }
             front.packets += 1;

@@ -2,6 +2,7 @@
 
 pub use crate::keyed_table::Key;
 use crate::prelude::*;
+use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
 
 const TCP: u8 = IpProtocol::TCP.0;
@@ -57,18 +58,23 @@ impl Flow {
     /// Accounts for a packet that leaves.
     #[inline]
     pub fn account(&mut self, header: &Header, packet: &Packet) {
-        self.last = packet.timestamp();
         if header.is_quoted {
-            return;
+            self.last = packet.timestamp();
+        } else {
+            self.count(header.flags.unwrap_or(0), packet);
         }
+    }
+
+    /// The same for one with these flags, that is not quoted.
+    #[inline]
+    pub fn count(&mut self, flags: u8, packet: &Packet) {
+        self.last = packet.timestamp();
         let way = packet.paint() & 1;
-        if let Some(flags) = header.flags {
-            match flags {
-                flags if flags & RST != 0 => self.over = OVER,
-                flags if flags & FIN != 0 => self.over |= 1 << way,
-                flags if flags & SYN != 0 => self.over = 0,
-                _ => {}
-            }
+        match flags {
+            flags if flags & RST != 0 => self.over = OVER,
+            flags if flags & FIN != 0 => self.over |= 1 << way,
+            flags if flags & SYN != 0 => self.over = 0,
+            _ => {}
         }
         let count = &mut self.packets[usize::from(way)];
         *count = count.saturating_add(1);
@@ -77,6 +83,50 @@ impl Flow {
 
 /// Both ways have ended.
 pub const OVER: u8 = 3;
+
+/// What a whole packet, as most are, says of its flow.
+#[derive(Clone, Copy)]
+pub struct Whole {
+    pub key: Key,
+    /// The packet goes from its greater end to the lesser.
+    pub reverse: bool,
+    /// Of TCP.
+    pub flags: u8,
+}
+
+impl Whole {
+    /// Looks at a packet of TCP or UDP without IP options; `None` if it is not such a one, or a fragment.
+    #[inline(always)]
+    pub fn of(packet: &Packet) -> Option<Whole> {
+        let (ip, ports) = packet.plain_header()?.split_first_chunk::<IP_HEADER>()?;
+        let addresses = headers::addresses(ip);
+        let protocol = ip[9];
+        let is_usual = ip[0] & 15 == 5 && fragment(ip) & 0x3fff == 0 && addresses != 0;
+        if !is_usual || (protocol != UDP && protocol != TCP) {
+            return None;
+        }
+        let ports = u32::from_be_bytes(*ports.first_chunk()?);
+        let source = addresses >> 32 << 16 | u64::from(ports >> 16);
+        let destination = (addresses & 0xffff_ffff) << 16 | u64::from(ports & 0xffff);
+        let key = FlowKey { addresses, ports };
+        let reverse = source > destination;
+        let flags = match protocol {
+            TCP => packet.transport_header()?.get(13).copied().unwrap_or(0),
+            _ => 0,
+        };
+        Some(Whole {
+            key: (protocol.into(), if reverse { key.reverse() } else { key }),
+            reverse,
+            flags,
+        })
+    }
+
+    /// Whether it begins a TCP connection.
+    #[inline]
+    pub fn is_syn(&self) -> bool {
+        self.flags & SYN != 0
+    }
+}
 
 /// What a packet, or the one that an ICMP error quotes, says of its flow.
 #[derive(Clone, Copy, Debug)]
