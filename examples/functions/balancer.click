@@ -1,7 +1,7 @@
 // A load balancer: connections to one address are distributed over servers.
 //
 // All packets of a connection go to its server, whatever servers come and go (Maglev hashing, with a
-// table of connections). The balancer checks the servers' health; one that is down gets no
+// table of connections). After a restart of the balancer, connections go on if their servers are the same. The balancer checks the servers' health; one that is down gets no
 // connections, and its connections are reset, so that clients connect again at once. Fragments
 // are reassembled first. The balancer answers pings to its addresses. Connections over IPv6, to `address6`, go to the
 // servers that have IPv6 addresses.
@@ -11,7 +11,7 @@
 //   weir run balancer -p mode=direct -p check=http -p path=/health --link outside=dev:eth1 --link servers=dev:eth2
 //
 // In the mode `nat`, servers see clients' addresses, and the balancer is their default gateway: replies pass
-// it, and come from the service's address. In the mode `direct`, requests alone pass it, and servers
+// it, and come from the service's address. Connections that servers open themselves do not pass it. In the mode `direct`, requests alone pass it, and servers
 // reply by their own way. Each has the service's address on its loopback interface, of which its ARP is
 // silent:
 //
@@ -28,7 +28,8 @@
 //   weir write balancer balancer.drain 10.0.0.11
 //   weir write balancer balancer.remove 10.0.0.11
 //
-// The connections of a server that is removed are reset. With a port, a server is written `10.0.0.14:8080`, or
+// The connections of a server that is removed are reset, on both sides in the mode `nat`. Servers that are added take
+// connections at once: one that is not there loses those that come to it until it is down, after `fall` checks. With a port, a server is written `10.0.0.14:8080`, or
 // `[2001:db8:1::14]:8080`.
 //
 // # Limits
@@ -92,9 +93,8 @@ define($sticky connection);
 // one of tcp, http, icmp, none: how the health of servers is checked.
 define($check tcp);
 
-// number from 0 to 65535: the port that is checked; that of the server if it is 0, and a server
-// without one is not checked then.
-define($check_port 80);
+// number from 0 to 65535: the port that is checked; if it is 0, that of the server, or 80 of one without.
+define($check_port 0);
 
 // text: what a check by `http` asks for; a status from 200 to 399 is healthy.
 define($path /);
@@ -151,9 +151,9 @@ elementclass Side { $interface, $address, $address6 |
 outside :: Side(outside, $address, $address6);
 servers :: Side(servers, $servers_ip, $servers_ip6);
 
-connections :: ConnectionTracker(CAPACITY $connections, TCP $tcp_timeout, TCP_CLOSED $closed_timeout);
+connections :: ConnectionTracker(CAPACITY $connections, TCP $tcp_timeout, TCP_CLOSED $closed_timeout, LOOSE true);
 balancer :: FlowIPLoadBalancer($servers, MODE $mode, STICKY $sticky, DOWN $down);
-health :: HealthCheck(balancer, $servers_ip, $check, SOURCE6 $servers_ip6, PORT $check_port, PATH $path, HOST $host,
+health :: HealthCheck(balancer, $servers_ip, $check, SOURCE6 $servers_ip6, PORT $check_port, DEFAULT_PORT 80, PATH $path, HOST $host,
 	INTERVAL $check_interval, TIMEOUT 500ms, FALL $fall, RISE $rise);
 next :: StaticIPLookup($outside_net 0, 0.0.0.0/0 $gateway 0) -> [0] outside;
 next6 :: LookupIP6Route($outside_net6 0, ::/0 $gateway6 0) -> [1] outside;

@@ -302,8 +302,12 @@ impl FlowIPLoadBalancer {
         let opener = cx.reach(tracker, |tracker, _| tracker.opener(flow));
         let (protocol, key) = opener.flatten()?;
         let any = SegmentNumbers::default();
-        let client = cx.reach(tracker, |tracker, _| tracker.receiver(flow, true, &any))?;
-        let sequence = match (protocol, client.acknowledged) {
+        let mut expected = |reply| {
+            let receiver = cx.reach(tracker, |tracker, _| tracker.receiver(flow, reply, &any));
+            receiver.and_then(|receiver| receiver.acknowledged)
+        };
+        let (by_client, by_server) = (expected(true), expected(false));
+        let sequence = match (protocol, by_client) {
             (IpProtocol::TCP, Some(sequence)) => sequence,
             // The client's next segment is answered.
             (IpProtocol::TCP, None) => return Some(false),
@@ -325,10 +329,42 @@ impl FlowIPLoadBalancer {
             window: 0,
             ..Style::CONTROL
         };
+        // The server may live.
+        if let Some(sequence) = by_server {
+            let reset = Segment {
+                source: reset.destination,
+                destination: reset.source,
+                sequence,
+                ..reset
+            };
+            self.reset_server(cx, flow, &reset, &style);
+        }
         let reset = make_any(cx, &reset, &style, &[])?;
         cx.emit(1, reset);
         self.flows.of_number(flow)?.choice = Choice::Reset;
         Some(true)
+    }
+
+    /// Resets the server of a connection, whose packets are translated.
+    fn reset_server(
+        &mut self,
+        cx: &mut Cx<'_>,
+        flow: u32,
+        reset: &Segment<IpAddr>,
+        style: &Style,
+    ) -> Option<()> {
+        let changes = self.flows.of_number(flow)?.changes;
+        let mut packet = make_any(cx, reset, style, &[])?;
+        let translated = match changes {
+            Changes::None => None,
+            Changes::V4(translation) => translation.apply(Direction::Forward, &mut packet),
+            Changes::V6(translation) => translation.apply(Direction::Forward, &mut packet),
+        };
+        match translated {
+            Some(()) => cx.emit(0, packet),
+            None => cx.kill(packet),
+        }
+        translated
     }
 
     /// Chooses the server of a connection by its first packet.
@@ -373,6 +409,11 @@ impl FlowIPLoadBalancer {
         let mut state = *self.flows.of_number(flow)?;
         if state.choice == Choice::Unknown {
             if port != 0 || packet.is_reply() || packet.is_related() {
+                if !packet.is_related() {
+                    // It would have the key of replies.
+                    let tracker = self.tracker?;
+                    cx.reach(tracker, |tracker, _| tracker.refuse(flow));
+                }
                 return None;
             }
             self.open(cx, flow)?;

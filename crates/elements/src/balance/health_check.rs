@@ -57,10 +57,12 @@ pub struct HealthCheck {
     /// The address that checks over IPv6 come from.
     #[arg]
     source6: Option<Ipv6Addr>,
-    /// The port that is checked; that of the server if it is 0; a server without a port is
-    /// not checked then.
+    /// The port that is checked; that of the server if it is 0.
     #[arg]
     port: u16,
+    /// The port that is checked of a server without one, if PORT is 0; such a server is not checked if both are.
+    #[arg]
+    default_port: u16,
     /// What `http` asks for.
     #[arg(default = String::from("/"), default_text = "/")]
     path: String,
@@ -148,10 +150,20 @@ impl Check {
     }
 
     /// Its server, with the port that is checked.
-    fn end(&self, port: u16) -> (IpAddr, u16) {
-        let own = if port == 0 { self.server.port } else { port };
-        (self.server.address, own)
+    fn end(&self, ports: Ports) -> (IpAddr, u16) {
+        let all = [ports.of_all, self.server.port, ports.otherwise];
+        let port = all.into_iter().find(|port| *port != 0);
+        (self.server.address, port.unwrap_or(0))
     }
+}
+
+/// Which ports are checked; 0: none.
+#[derive(Clone, Copy)]
+struct Ports {
+    /// Of all servers.
+    of_all: u16,
+    /// Of those without one.
+    otherwise: u16,
 }
 
 #[handlers]
@@ -226,15 +238,22 @@ impl HealthCheck {
         }
     }
 
+    fn ports(&self) -> Ports {
+        Ports {
+            of_all: self.port,
+            otherwise: self.default_port,
+        }
+    }
+
     /// Whether a server can be checked: it has a port if one is needed, and there is an address to check from.
     fn can_check(&self, check: &Check) -> bool {
-        let has_port = check.end(self.port).1 != 0 || self.kind == Kind::Icmp;
+        let has_port = check.end(self.ports()).1 != 0 || self.kind == Kind::Icmp;
         has_port && self.kind != Kind::None && self.source_for(check.server.address).is_some()
     }
 
     /// A server's name in words, with the port that is checked, if there is one.
     fn name(&self, check: &Check) -> String {
-        match check.end(self.port) {
+        match check.end(self.ports()) {
             (address, 0) => address.to_string(),
             (address, _) if self.kind == Kind::Icmp => address.to_string(),
             end => SocketAddr::from(end).to_string(),
@@ -254,10 +273,11 @@ impl HealthCheck {
         let pause = Self::nanoseconds(self.timeout) / TRIES;
         let server = self.checks.get(number).map(|check| check.server.address);
         let source = server.and_then(|server| self.source_for(server));
+        let ports = self.ports();
         let Some(check) = self.checks.get_mut(number) else {
             return;
         };
-        let to = check.end(self.port);
+        let to = check.end(ports);
         let (Some(running), Some(source)) = (&mut check.running, source) else {
             return;
         };
@@ -380,7 +400,7 @@ impl HealthCheck {
         }
         let (segment, data) = Segment::of_any(packet)?;
         let answers = |check: &Check| {
-            is_from(check, segment.destination.1) && check.end(self.port) == segment.source
+            is_from(check, segment.destination.1) && check.end(self.ports()) == segment.source
         };
         let number = self.checks.iter().position(answers)?;
         let length = self.request(from).len();

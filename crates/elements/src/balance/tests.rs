@@ -154,6 +154,14 @@ fn clients_that_only_wait_are_told_too() {
         // The number that the client acknowledged last.
         assert_eq!(reset[24..28], [0, 0, 0, 2]);
     }
+    // The server may live.
+    let resets = rig.data("there");
+    assert_eq!(resets.len(), 199);
+    for (port, reset) in (1..).zip(&resets) {
+        assert_eq!(destination(reset), (server(1), 80));
+        assert_eq!(reset[20..22], u16::to_be_bytes(port));
+        assert_eq!((reset[33], &reset[24..28]), (4, &[0, 0, 0, 2][..]));
+    }
     assert_eq!(rig.read("b.servers"), "");
     // A client that takes another number for the next is told by its answer.
     assert_eq!(to(&mut rig, 7, ACK), None);
@@ -218,7 +226,7 @@ fn in_direct_mode_packets_stay_as_they_are() {
     let mut rig = Rig::new(
         "t :: ConnectionTracker(64); b :: FlowIPLoadBalancer(10.0.0.1, 10.0.0.2, MODE direct);
          c :: Inject -> MarkIPHeader -> [0] t [0] -> [0] b [0] -> there :: Collect;
-         Idle -> [1] t [1] -> [1] b [1] -> Discard; b[2] -> Discard;",
+         Idle -> [1] t [1] -> [1] b [1] -> back :: Collect; b[2] -> Discard;",
     );
     for flags in [SYN, ACK, ACK] {
         let sent = tcp((CLIENT, 5), SERVICE, flags, b"data");
@@ -229,6 +237,34 @@ fn in_direct_mode_packets_stay_as_they_are() {
     }
     let table = rig.read("t.table");
     assert!(table.starts_with("6 established "), "{table}");
+    // The client of a server that is gone is told, with the number that it acknowledged last.
+    rig.write("b.remove", "10.0.0.1");
+    rig.write("b.remove", "10.0.0.2");
+    rig.advance(10 * MS);
+    let resets = rig.data("back");
+    assert_eq!(resets.len(), 1);
+    assert_eq!(destination(&resets[0]), (CLIENT, 5));
+    assert_eq!((resets[0][33], &resets[0][24..28]), (4, &[0, 0, 0, 2][..]));
+}
+
+#[test]
+fn connections_go_on_after_a_restart() {
+    let servers = "10.0.0.1, 10.0.0.2, 10.0.0.3";
+    let mut before = rig(servers);
+    let at: Vec<_> = (1..50)
+        .map(|port| to(&mut before, port, SYN).unwrap())
+        .collect();
+    let mut after = Rig::new(&config("64, LOOSE true", servers));
+    for (port, server) in (1..50).zip(&at) {
+        // The server's segment comes first, and is lost.
+        let segment = tcp(*server, (CLIENT, port), ACK, b"more");
+        after.push("s", &segment);
+        assert!(after.data("back").is_empty());
+        assert_eq!(to(&mut after, port, ACK), Some(*server));
+        after.push("s", &segment);
+        assert_eq!(after.data("back").len(), 1);
+    }
+    assert_eq!(after.read("t.count"), "49");
 }
 
 #[test]

@@ -266,10 +266,13 @@ impl ConnectionTracker {
         flags: u8,
         packet: &Packet,
     ) -> Step {
+        let segment = SegmentNumbers::of(packet);
         if self.one_way && direction == Direction::Forward {
+            if let Some(segment) = segment {
+                self.table.note_one_way(number, direction, &segment);
+            }
             return state.after_one_way_segment(flags);
         }
-        let segment = SegmentNumbers::of(packet);
         let ends = segment.is_some_and(|it| self.table.note(number, direction, &it));
         state.after_segment(direction, flags, ends)
     }

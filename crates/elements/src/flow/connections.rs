@@ -277,6 +277,14 @@ impl Connections {
             .is_none_or(|it| it.windows.note(direction, segment, it.state.is_opening()))
     }
 
+    /// Notes what a TCP segment acknowledges, where the other side's segments are not seen.
+    #[inline]
+    pub fn note_one_way(&mut self, number: u32, direction: Direction, segment: &SegmentNumbers) {
+        if let Some(connection) = self.connections.get_mut(number as usize) {
+            connection.windows.note_one_way(direction, segment);
+        }
+    }
+
     /// Sets what is known of a TCP connection's windows.
     pub fn set_windows(&mut self, number: u32, windows: TcpWindows) {
         if let Some(connection) = self.connections.get_mut(number as usize) {

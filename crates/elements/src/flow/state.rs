@@ -138,9 +138,9 @@ impl State {
         let state = match (flags & (RST | SYN | FIN), self) {
             (SYN, FinForward | Reset) => return Step::Restart,
             (SYN, _) => self,
-            (0, SynSent) => Established,
+            (0, New | SynSent) => Established,
             (0, _) => self,
-            (FIN, SynSent | Established) => FinForward,
+            (FIN, New | SynSent | Established) => FinForward,
             (FIN, _) => self,
             _ => Reset,
         };

@@ -313,6 +313,14 @@ impl TcpWindows {
         true
     }
 
+    /// Notes what a segment acknowledges, where the other side's segments are not seen.
+    #[inline]
+    pub fn note_one_way(&mut self, direction: Direction, segment: &SegmentNumbers) {
+        if segment.flags & (ACK | RST) == ACK {
+            self.0[1 - direction as usize].answer(segment.acknowledgment, segment.window, 0);
+        }
+    }
+
     /// Follows segments that were passed on elsewhere up to this one, if it begins no further than they reach. What it
     /// acknowledges is believed then: how much was missed of the other direction, a segment of that tells.
     #[cold]

@@ -269,7 +269,7 @@ fn a_server_killed_under_load_loses_only_its_own_connections() {
 
 #[test]
 fn servers_reply_directly() {
-    let farm = Farm::new(true, &["-p", "mode=direct"]);
+    let farm = Farm::new(true, &["-p", "mode=direct", "-p", "fall=2"]);
     assert_eq!(farm.answering(40), [1, 2, 3]);
     // More than a packet, and none of it by the balancer.
     let downloads: Vec<_> = (0..4).map(|_| farm.fetch()).collect();
@@ -285,6 +285,22 @@ fn servers_reply_directly() {
         .gateway
         .weir(&["read", "balancer", "connections.table"]);
     assert!(table.contains("6 fin (2001:db8::1, "), "{table}");
+    // Clients of a server that is gone, and says nothing, are told.
+    farm.gateway
+        .weir(&["write", "balancer", "connections.clear", ""]);
+    let downloads: Vec<_> = (0..12).map(|_| farm.fetch()).collect();
+    let own = || farm.server(2)[3].parse::<usize>().unwrap();
+    until("no downloads", || own() > 0);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let lost = own();
+    command(&farm.servers[1], "ip", "link set eth0 down");
+    until("the server is not missed", || farm.server(2)[1] == "down");
+    let ends = downloads
+        .into_iter()
+        .map(|mut fetch| fetch.wait().unwrap().code());
+    // Curl's 56: the connection was reset.
+    let (whole, reset): (Vec<_>, Vec<_>) = ends.partition(|code| *code == Some(0));
+    assert_eq!((whole.len(), reset), (12 - lost, vec![Some(56); lost]));
 }
 
 #[test]
