@@ -16,10 +16,14 @@ const HEADER: usize = DESTINATION as usize + 16;
 /// Most bytes of the upper layer that patterns look at: a TCP header with all options.
 const UPPER: usize = 60;
 
+/// A protocol that no packet has: the number is reserved.
+const NO_PROTOCOL: IpProtocol = IpProtocol(255);
+
 /// An IPv6 packet's headers as an IPv4 packet would have them.
 ///
-/// Version, traffic class, length, hop limit and protocol, which is that of the upper layer, are where IPv4 has
-/// them; identification and fragment are 0, and so are the addresses. IPv6's follow, and then the upper layer.
+/// Version, traffic class, length, fragment, hop limit and protocol, which is that of the upper layer, are where IPv4 has
+/// them; the identification is 0, and so are the addresses. IPv6's follow, and then the upper layer. IPv4's ICMP is none
+/// of IPv6's: its number is [`NO_PROTOCOL`] here.
 struct Flat {
     bytes: [u8; HEADER + UPPER],
     length: usize,
@@ -35,7 +39,15 @@ impl Flat {
         (header[0], header[1]) = (0x60, ip.traffic_class());
         let total = ip.payload_len().saturating_add(IP6 as u16);
         header[2..4].copy_from_slice(&total.to_be_bytes());
-        (header[8], header[9]) = (ip.hop_limit(), upper.protocol.0);
+        if let Some(fragment) = upper.fragment {
+            let more = u16::from(fragment.more) << 13;
+            header[6..8].copy_from_slice(&(more | fragment.offset / 8).to_be_bytes());
+        }
+        let protocol = match upper.protocol {
+            IpProtocol::ICMP => NO_PROTOCOL,
+            protocol => protocol,
+        };
+        (header[8], header[9]) = (ip.hop_limit(), protocol.0);
         header[usize::from(SOURCE)..][..16].copy_from_slice(&ip.source().octets());
         header[usize::from(DESTINATION)..].copy_from_slice(&ip.destination().octets());
         let rest = ip.payload().get(upper.at - IP6..).unwrap_or_default();

@@ -89,6 +89,32 @@ mod tests {
         assert_eq!(rig.outstanding(), 0);
     }
 
+    #[test]
+    fn a_later_fragment_has_no_ports_and_each_version_its_icmp() {
+        let [a, b] = ["2001:db8::1", "2001:db8:2::2"].map(ip6::addr);
+        let mut rig = rig("tcp dst port 80, icmp, icmp6, ip frag, ip unfrag");
+        let fragment = |offset: u16, upper: &[u8]| {
+            let header = [&[6, 0][..], &offset.to_be_bytes(), &[0, 0, 0, 1], upper].concat();
+            ip6::packet(44, a, b, &header)
+        };
+        let segment = ip6::tcp((a, 1000), (b, 80), 16, b"data");
+        // The first, a later one, one that is whole all the same, and ICMP of the other version.
+        for (packet, output) in [
+            (fragment(1, &segment[40..]), 0),
+            (fragment(801, &segment[40..]), 3),
+            (fragment(800, &segment[40..]), 3),
+            (fragment(0, &segment[40..]), 0),
+            (ip6::packet(1, a, b, &[8, 0, 0, 0, 0, 0, 0, 0]), 4),
+            (ip6::icmp(a, b, (128, 0, [0; 4]), &[]), 2),
+            (ping(V4[0], V4[1], &[]), 1),
+        ] {
+            rig.push("i", &packet);
+            let mut expected = [0; 5];
+            expected[output] = 1;
+            assert_eq!(counts::<5>(&mut rig), expected, "{packet:?}");
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         /// IPv4 packets go where IPClassifier sends them, whatever is beside them in the batch, and an IPv6 packet goes

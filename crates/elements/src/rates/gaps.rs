@@ -11,6 +11,8 @@ const SECOND: u64 = 1_000_000_000;
 #[derive(Clone, Debug, Default)]
 pub struct GapRate {
     rate: u64,
+    /// Most events that may happen at once.
+    most: Option<u64>,
     /// The time of the last question, in whose second events are counted; `None` before the first event and
     /// after a reset.
     asked: Option<Steady>,
@@ -27,6 +29,11 @@ impl GapRate {
                 self.count = self.due(now).0;
             }
         }
+    }
+
+    /// Lets at most so many events happen at once: more that were missed are not caught up on. `None`: those of a second.
+    pub fn set_most(&mut self, most: Option<u64>) {
+        self.most = most;
     }
 
     /// Forgets what was missed: the next event is due within a gap.
@@ -66,6 +73,9 @@ impl GapRate {
             Some(_) => {}
         }
         self.asked = Some(now);
+        if let Some(most) = self.most {
+            self.count = self.count.max(due + 1 - i128::from(most));
+        }
         u64::try_from(due + 1 - self.count).unwrap_or(0)
     }
 
@@ -116,6 +126,21 @@ mod tests {
         assert_eq!(gaps.allowed(Steady(SECOND / 2)), 1);
     }
 
+    #[test]
+    fn what_was_missed_is_caught_up_on_up_to_the_most() {
+        let mut gaps = rate(1000);
+        gaps.set_most(Some(10));
+        assert_eq!(gaps.allowed(Steady(0)), 1);
+        gaps.count(1);
+        for pause in [SECOND / 2, 5 * SECOND, 7 * SECOND + 3] {
+            assert_eq!(gaps.allowed(Steady(pause)), 10);
+            gaps.count(10);
+            assert_eq!(gaps.allowed(Steady(pause)), 0);
+            assert_eq!(gaps.allowed(Steady(pause + 3_000_000)), 3);
+            gaps.count(3);
+        }
+    }
+
     proptest! {
         #[test]
         fn the_rate_is_held(
@@ -123,8 +148,11 @@ mod tests {
             start: u32,
             step in 1_000u64..3_000_000,
             weight in 1u64..2000,
+            limits: bool,
         ) {
             let mut gaps = self::rate(rate);
+            // No less than the events of a step.
+            gaps.set_most(limits.then(|| rate / 100 + 1));
             let start = u64::from(start) * 1000;
             let (mut now, mut total) = (start, 0u64);
             while now < start + 3 * SECOND {

@@ -4,7 +4,7 @@ use crate::prelude::*;
 /// Lets packets be pulled at a bandwidth at most.
 ///
 /// A packet can be pulled when the packets before it have used their time at that bandwidth. Up to
-/// a second of unused time can be caught up.
+/// BURST_DURATION of unused time can be caught up: after a pause, that many bytes leave at once.
 ///
 /// # Example
 /// ```click

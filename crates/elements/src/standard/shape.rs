@@ -12,6 +12,9 @@ pub(super) struct RateShape<const BYTES: bool> {
     /// Packets a second; or bytes a second, also with a unit as in `10Mbps`.
     #[arg(mandatory, read, write, config, then = set_rate)]
     rate: Throughput<BYTES>,
+    /// The unused time that can be caught up.
+    #[arg(default_text = "1s")]
+    burst_duration: Option<Milliseconds>,
     gaps: GapRate,
     gathered: Gathered,
     /// Bytes that may still be pulled.
@@ -22,8 +25,11 @@ pub(super) struct RateShape<const BYTES: bool> {
 impl<const BYTES: bool> RateShape<BYTES> {
     /// The argument RATE.
     #[read]
-    fn config(&self) -> alloc::string::String {
-        self.rate.shown()
+    fn config(&self, cx: &mut Cx<'_>) -> String {
+        match self.burst_duration {
+            None => self.rate.shown(),
+            Some(_) => cx.config(cx.id()).to_string(),
+        }
     }
 
     /// Discards the unused time.
@@ -36,7 +42,11 @@ impl<const BYTES: bool> RateShape<BYTES> {
 impl<const BYTES: bool> RateShape<BYTES> {
     /// Takes the rate that was configured.
     fn set_rate(&mut self, cx: &mut Cx<'_>) {
-        self.gaps.set_rate(self.rate.0, cx.steady());
+        let rate = self.rate.0;
+        self.gaps.set_rate(rate, cx.steady());
+        let burst = |Milliseconds(of)| rate.saturating_mul(of.into()) / 1000;
+        self.gaps
+            .set_most(self.burst_duration.map(|of| burst(of).max(1)));
     }
 
     /// Events allowed now. A recent reading of the clock suffices where it allows `most`.

@@ -3,7 +3,7 @@ use crate::prelude::*;
 
 /// Lets packets be pulled at a rate at most.
 ///
-/// If the puller is fast enough, packets leave evenly spaced. Up to a second of unused time can be
+/// If the puller is fast enough, packets leave evenly spaced. Up to BURST_DURATION of unused time can be
 /// caught up.
 ///
 /// # Example
@@ -38,6 +38,29 @@ mod tests {
             rig.advance(step);
         }
         count
+    }
+
+    #[test]
+    fn a_pause_is_caught_up_on_for_a_time() {
+        let config =
+            "InfiniteSource(LENGTH 100) -> s :: BandwidthShaper(1MBps, BURST_DURATION 10ms)
+            -> p :: Puller;";
+        let mut rig = Rig::new(config);
+        let mut pull = |rig: &mut Rig| {
+            let pulled = |_| rig.pull("p", 64).len();
+            (0..10).map(pulled).sum::<usize>()
+        };
+        pull(&mut rig);
+        for pause in [500 * MS, 3 * SECOND, 7 * MS] {
+            rig.advance(pause);
+            let bytes = pull(&mut rig) as u64 * 100;
+            let expected = 10_000.min(pause / 1000);
+            assert!(bytes.abs_diff(expected) <= 100, "{bytes} after {pause} ns");
+        }
+        rig.write("s.rate", "100kBps");
+        rig.advance(SECOND);
+        assert_eq!(pull(&mut rig), 10);
+        rig.assert_handlers(&[("s.config", "100kBps, BURST_DURATION 10ms")]);
     }
 
     proptest! {
