@@ -94,6 +94,12 @@ impl Graph {
         Graph::built(rules, SIMPLIFY_LIMIT)
     }
 
+    /// The graph of `rules`, which means what they mean; the text of some is simplified as Click's is, which does not.
+    #[cfg(test)]
+    pub(super) fn plain(rules: &Rules) -> Graph {
+        Graph::built(rules, 0)
+    }
+
     /// The graph of `rules`, to see which outputs it reaches.
     pub(super) fn for_outputs(rules: &Rules) -> Graph {
         Graph::built(rules, OUTPUTS_LIMIT)

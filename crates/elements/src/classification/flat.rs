@@ -41,7 +41,7 @@ impl Flat {
         header[2..4].copy_from_slice(&total.to_be_bytes());
         if let Some(fragment) = upper.fragment {
             let more = u16::from(fragment.more) << 13;
-            header[6..8].copy_from_slice(&(more | fragment.offset / 8).to_be_bytes());
+            header[6..8].copy_from_slice(&(more | (fragment.offset / 8)).to_be_bytes());
         }
         let protocol = match upper.protocol {
             IpProtocol::ICMP => NO_PROTOCOL,

@@ -165,6 +165,10 @@ impl Rules {
         let rules = rules::parse(text)?;
         for rule in &rules {
             if let Some(side) = rule.side.filter(|it| !sides.iter().any(|side| side == it)) {
+                let mut sides: Vec<&str> = sides.iter().map(String::as_str).collect();
+                sides.sort_unstable();
+                // One may have several inputs.
+                sides.dedup();
                 let sides = sides.join(" or ");
                 let why = format!("‘{side}’ is no side: write {sides}");
                 return Err((rule.line, why).into());

@@ -46,7 +46,7 @@ mod tests {
             "InfiniteSource(LENGTH 100) -> s :: BandwidthShaper(1MBps, BURST_DURATION 10ms)
             -> p :: Puller;";
         let mut rig = Rig::new(config);
-        let mut pull = |rig: &mut Rig| {
+        let pull = |rig: &mut Rig| {
             let pulled = |_| rig.pull("p", 64).len();
             (0..10).map(pulled).sum::<usize>()
         };

@@ -190,7 +190,9 @@ mod tests {
             );
             let mut rig = Rig::with_batch(&config, 64);
             // The Unqueue has no rest.
-            (0..200).for_each(|_| drop(rig.router.run(128)));
+            for _ in 0..200 {
+                rig.router.run(128);
+            }
             let all = (5000 * ways).to_string();
             rig.assert_handlers(&[("q.drops", "0"), ("c.count", &all)]);
         }

@@ -148,7 +148,7 @@ fn check(
         .filter_map(|&form| Program::compile_as(form, rules, expressions))
         .chain([chosen])
         .collect();
-    let graph = Graph::of(rules);
+    let graph = Graph::plain(rules);
     let wanted: Vec<_> = packets
         .iter()
         .map(|p| expected(rules, expressions, p))
