@@ -1,7 +1,9 @@
 // A load balancer: connections to one address are distributed over servers.
 //
 // All packets of a connection go to its server, whatever servers come and go (Maglev hashing, with a
-// table of connections). After a restart of the balancer, connections go on if their servers are the same. The balancer checks the servers' health; one that is down gets no
+// table of connections). After a restart of the balancer, a connection goes on when its client sends something, if the
+// servers are the same; one whose client only waits for the server does not, in the mode `nat`. The balancer checks
+// the servers' health; one that is down gets no
 // connections, and its connections are reset, so that clients connect again at once. Fragments
 // are reassembled first. The balancer answers pings to its addresses. Connections over IPv6, to `address6`, go to the
 // servers that have IPv6 addresses.

@@ -14,7 +14,8 @@
 // Clients are told the largest segment, the window scale, selective acknowledgments and timestamps before the
 // server is asked. Set `mss`, `scale`, `sack` and `timestamps` to what servers do; the defaults are Linux's. A
 // client without timestamps gets neither window scale nor selective acknowledgments. Connections that began before
-// the defence, or before it was restarted, end. Changes of the configuration keep them.
+// the defence, or before it was restarted, end. A change of the configuration (`weir write ddos hotconfig`) keeps them: it
+// needs room for a second table, which is `--memory 32M` with the default.
 //
 // # Limits
 //
@@ -101,7 +102,10 @@ in[0] -> CheckIPHeader(14) -> from_outside :: DualStackClassifier(
 in[1], in[2] -> to_inside;
 in[3] -> CheckIP6Header(OFFSET 14) -> from_outside;
 in[4] -> IPFilter($others all) -> to_inside;
-from_outside[0] -> allowed :: Counter -> to_inside;
+// Errors may be about proxied connections, whoever sends them.
+from_outside[0] -> allowed :: Counter -> errors :: DualStackClassifier(icmp or icmp6, -);
+errors[0] -> [0] proxy;
+errors[1] -> to_inside;
 from_outside[1] -> syns :: SourceLimiter($syn_rate) -> [0] proxy;
 from_outside[2] -> [0] proxy;
 from_outside[3] -> udp :: SourceLimiter($udp_rate) -> to_inside;

@@ -193,9 +193,13 @@ mod tests {
             let defined = function.text.matches("\ndefine($").count();
             assert_eq!(declaration.parameters.len(), defined, "{}", function.name);
             for parameter in &declaration.parameters {
-                let variable = format!("${}", parameter.name);
-                let used = function.text.matches(&variable);
-                assert!(used.count() > 1, "{}: {}", function.name, parameter.name);
+                let forms = [
+                    format!("${}", parameter.name),
+                    format!("${{{}}}", parameter.name),
+                ];
+                let used = forms.iter().map(|form| function.text.matches(form).count());
+                let used: usize = used.sum();
+                assert!(used > 1, "{}: {}", function.name, parameter.name);
                 assert!(parameter.text.ends_with('.'), "{}", parameter.name);
             }
         }
