@@ -226,6 +226,33 @@ fn the_allow_list_and_the_servers_own_connections_pass() {
 }
 
 #[test]
+fn a_router_that_is_allowed_tells_servers_of_a_smaller_mtu() {
+    let street = Street::new(&["-p", "allow=10.0.0.1"]);
+    let far = Namespace::new(&Runner::default()).unwrap();
+    let link = format!(
+        "link add far0 mtu 1300 type veth peer name eth0 netns {}",
+        far.pid()
+    );
+    command(&street.client, "ip", &link);
+    command(&street.client, "ip", "addr add 10.7.0.1/24 dev far0");
+    command(&street.client, "ip", "link set far0 up");
+    command(&street.client, "sysctl", "-qw net.ipv4.ip_forward=1");
+    // Its segments are told to be longer than the path takes.
+    command(&far, "ip", "link set eth0 mtu 1500 up");
+    command(&far, "ip", "addr add 10.7.0.2/24 dev eth0");
+    command(&far, "ip", "route add default via 10.7.0.1");
+    command(&street.server, "ip", "route add 10.7.0.0/24 via 10.0.0.1");
+    let file = street.gateway.run.join("fetched");
+    let words = format!("-s -m 20 -o {} http://10.0.0.2/page", file.display());
+    let output = Runner::default().output(far.command("curl", &words), LIMIT);
+    assert!(output.unwrap().status.success());
+    assert_eq!(std::fs::read(&file).unwrap(), street.page);
+    assert_eq!(street.number("proxy.opened"), 1);
+    let route = command(&street.server, "ip", "route get 10.7.0.2");
+    assert!(route.contains("mtu 1300"), "{route}");
+}
+
+#[test]
 fn clients_and_servers_of_all_kinds_understand_each_other() {
     for (client, server, arguments) in [
         ("tcp_timestamps=0", "tcp_timestamps=1", &[][..]),
