@@ -3,10 +3,9 @@
 // All packets of a connection go to its server, whatever servers come and go (Maglev hashing, with a
 // table of connections). After a restart of the balancer, a connection goes on when its client sends something, if the
 // servers are the same; one whose client only waits for the server does not, in the mode `nat`. The balancer checks
-// the servers' health; one that is down gets no
-// connections, and its connections are reset, so that clients connect again at once. Fragments
-// are reassembled first. The balancer answers pings to its addresses. Connections over IPv6, to `address6`, go to the
-// servers that have IPv6 addresses.
+// the servers' health; one that is down gets no connections, and its connections are reset, so that clients
+// connect again at once. Fragments are reassembled first. The balancer answers pings to its addresses. Connections
+// over IPv6, to `address6`, go to the servers that have IPv6 addresses.
 //
 //   weir run balancer -p servers=10.0.0.11,10.0.0.12 --link outside=dev:eth1 --link servers=dev:eth2
 //   weir run balancer -p servers=10.0.0.11,2001:db8:1::11 --link outside=dev:eth1 --link servers=dev:eth2
@@ -31,8 +30,8 @@
 //   weir write balancer balancer.remove 10.0.0.11
 //
 // The connections of a server that is removed are reset, on both sides in the mode `nat`. Servers that are added take
-// connections at once: one that is not there loses those that come to it until it is down, after `fall` checks. With a port, a server is written `10.0.0.14:8080`, or
-// `[2001:db8:1::14]:8080`.
+// connections at once: one that is not there loses those that come to it until it is down, after `fall` checks. With
+// a port, a server is written `10.0.0.14:8080`, or `[2001:db8:1::14]:8080`.
 //
 // # Limits
 //
