@@ -4,6 +4,8 @@
 //! once, if nobody can tell: no packet may stop the driver or write a handler, and no queue becomes full. The scheduler
 //! charges it for each.
 
+use alloc::collections::{BTreeMap, BTreeSet};
+
 use super::Cx;
 use crate::prelude::*;
 use crate::{Link, Storage};
@@ -51,30 +53,30 @@ impl Cx<'_> {
         let first = || graph.downstream(self.id, port).map(|(to, _)| to);
         // Each element behind all that lead to it, but for those in circles.
         let mut order = Vec::new();
-        let mut seen = alloc::vec![false; graph.elements.len()];
+        let mut seen = BTreeSet::new();
         let mut pending: Vec<_> = first().map(|id| (id, false)).collect();
         while let Some((id, are_next_done)) = pending.pop() {
             if are_next_done {
                 order.push(id);
-            } else if !core::mem::replace(&mut seen[id.index()], true) {
+            } else if seen.insert(id) {
                 pending.push((id, true));
                 if storage(id).is_none() {
                     pending.extend(next(id).map(|id| (id, false)));
                 }
             }
         }
-        let mut ways = alloc::vec![0usize; graph.elements.len()];
-        first().for_each(|id| ways[id.index()] += 1);
+        let mut ways: BTreeMap<ElementId, usize> = BTreeMap::new();
+        first().for_each(|id| *ways.entry(id).or_default() += 1);
         let mut queues = Vec::new();
         for id in order.into_iter().rev() {
-            let own = ways[id.index()];
+            let own = ways.get(&id).copied().unwrap_or(0);
             if let Some(storage) = storage(id) {
                 let ways = own.saturating_mul(PARTS).max(1);
                 queues.push(Queue { storage, ways });
                 continue;
             }
             for to in next(id) {
-                let ways = &mut ways[to.index()];
+                let ways = ways.entry(to).or_default();
                 *ways = ways.saturating_add(own);
             }
         }
