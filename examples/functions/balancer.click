@@ -29,9 +29,9 @@
 //   weir write balancer balancer.drain 10.0.0.11
 //   weir write balancer balancer.remove 10.0.0.11
 //
-// The connections of a server that is removed are reset, on both sides in the mode `nat`. Servers that are added take
-// connections at once: one that is not there loses those that come to it until it is down, after `fall` checks. With
-// a port, a server is written `10.0.0.14:8080`, or `[2001:db8:1::14]:8080`.
+// The connections of a server that is removed are reset, on both sides in the mode `nat`. A server that is added gets
+// connections at once. If it does not answer, they fail until it is down, after `fall` checks. With a port, a server is
+// written `10.0.0.14:8080`, or `[2001:db8:1::14]:8080`.
 //
 // # Limits
 //
